@@ -189,7 +189,7 @@ public final class GpuCheckpoints {
   }
 
   /**
-   * Starts a process that may ask for snapshots of itself, as {@link RequestPlan} says.
+   * Starts a process that may ask for snapshots of itself, as {@link SnapshotPlan} says.
    *
    * @param options what to start, and how
    * @param plan where the snapshots go, and who is told; its directory is made if it does not exist
@@ -202,7 +202,7 @@ public final class GpuCheckpoints {
    *     cannot be made
    * @throws IllegalArgumentException when the plan's store is of settings with another image key
    */
-  public LaunchedProcess launch(LaunchOptions options, RequestPlan plan) {
+  public LaunchedProcess launch(LaunchOptions options, SnapshotPlan plan) {
     plan.requireFor(context);
     plan.place().make();
     RequestChannel channel = LaunchedRoot.requests(options);

@@ -130,10 +130,10 @@ public sealed interface GpuProcess
    * @throws dev.gpuprocess.error.FixAndRetryException with a LAUNCH reason when it cannot be
    *     started; nothing of it is left
    * @throws dev.gpuprocess.error.GpuCheckpointException as {@link
-   *     GpuCheckpoints#launch(LaunchOptions, RequestPlan)}
-   * @see GpuCheckpoints#launch(LaunchOptions, RequestPlan)
+   *     GpuCheckpoints#launch(LaunchOptions, SnapshotPlan)}
+   * @see GpuCheckpoints#launch(LaunchOptions, SnapshotPlan)
    */
-  static LaunchedProcess launch(LaunchOptions options, RequestPlan plan) {
+  static LaunchedProcess launch(LaunchOptions options, SnapshotPlan plan) {
     return GpuCheckpoints.standard().launch(options, plan);
   }
 

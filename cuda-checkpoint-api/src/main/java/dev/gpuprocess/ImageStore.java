@@ -32,11 +32,10 @@ import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A directory with the images of a process: what {@link RunningProcess#repeatSnapshots}, {@link
- * RunningProcess#repeatSnapshots} and {@link GpuCheckpoints#launch(
- * dev.gpuprocess.options.LaunchOptions, RequestPlan)} make, and images that were put there. Its
- * images are told from everything else in it, which is named and left alone: half images,
- * directories and files of others, and links, which are not followed.
+ * A directory with the images of a process: what {@link RunningProcess#repeatSnapshots} and {@link
+ * GpuCheckpoints#launch( dev.gpuprocess.options.LaunchOptions, SnapshotPlan)} make, and images that
+ * were put there. Its images are told from everything else in it, which is named and left alone:
+ * half images, directories and files of others, and links, which are not followed.
  *
  * <p>The order of images is that of the times in their manifests. What repeated snapshots make is
  * of a time after all that is there, and named by it, also when the clock was set back. Where the

@@ -39,13 +39,13 @@ final class RequestedSnapshots {
 
   private final GpuCheckpoints checkpoints;
   private final LaunchedProcess job;
-  private final RequestPlan plan;
+  private final SnapshotPlan plan;
   private final RequestChannel channel;
   private @Nullable Request newest;
   private boolean over;
 
   RequestedSnapshots(
-      GpuCheckpoints checkpoints, LaunchedProcess job, RequestPlan plan, RequestChannel channel) {
+      GpuCheckpoints checkpoints, LaunchedProcess job, SnapshotPlan plan, RequestChannel channel) {
     this.checkpoints = checkpoints;
     this.job = job;
     this.plan = plan;

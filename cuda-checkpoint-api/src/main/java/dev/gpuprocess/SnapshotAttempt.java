@@ -26,10 +26,10 @@ final class SnapshotAttempt {
       ResumeOptions.builder().waitForMemory(Duration.ofSeconds(10)).build();
 
   private final SnapshotSubject subject;
-  private final Plan plan;
+  private final SnapshotPlan plan;
   private @Nullable StateHandle running;
 
-  SnapshotAttempt(SnapshotSubject subject, Plan plan) {
+  SnapshotAttempt(SnapshotSubject subject, SnapshotPlan plan) {
     this.subject = subject;
     this.plan = plan;
   }

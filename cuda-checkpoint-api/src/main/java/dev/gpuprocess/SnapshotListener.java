@@ -6,7 +6,7 @@ import dev.gpuprocess.progress.SkippedSnapshot;
 /**
  * Told of each snapshot of {@linkplain RunningProcess#repeatSnapshots repeated snapshots}, and of
  * those that a process {@linkplain GpuCheckpoints#launch(dev.gpuprocess.options.LaunchOptions,
- * RequestPlan) asks for}, on their threads: two methods may be called at the same time. What it
+ * SnapshotPlan) asks for}, on their threads: two methods may be called at the same time. What it
  * throws is logged and changes nothing. While a method runs no snapshot is begun.
  */
 public interface SnapshotListener {

@@ -87,7 +87,7 @@ class EndlessDurationsTest {
       assertRefused(() -> Timeouts.builder().lock(second).call(none).transfer(second).build());
       assertRefused(() -> Timeouts.builder().lock(second).call(second).transfer(none).build());
       assertRefused(() -> DumpOptions.builder().deadline(none));
-      assertRefused(() -> DumpOptions.builder().freezeTimeout(none));
+      assertRefused(() -> DumpOptions.builder().criu(c -> c.freezeTimeout(none)));
       assertRefused(() -> RestoreOptions.builder().deadline(none));
     }
     assertRefused(

@@ -120,7 +120,7 @@ public final class RpcCriuDriver implements CriuDriver {
   /**
    * Records the CPU of this machine, so that another machine can check whether its own is
    * compatible ({@code criu cpuinfo dump}). A dump with a {@link
-   * dev.gpuprocess.options.TreeOptions#cpuCheck()} does this by itself.
+   * dev.gpuprocess.options.CriuOptions#cpuCheck()} does this by itself.
    *
    * @param images an existing directory to write to, such as one with images made here
    * @throws dev.gpuprocess.error.ImageException with reason DIRECTORY if it cannot be written to

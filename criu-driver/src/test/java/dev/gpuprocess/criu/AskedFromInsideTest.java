@@ -14,8 +14,8 @@ import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.ImageStore;
 import dev.gpuprocess.LaunchedProcess;
 import dev.gpuprocess.ProcessImage;
-import dev.gpuprocess.RequestPlan;
 import dev.gpuprocess.RunningProcess;
+import dev.gpuprocess.SnapshotPlan;
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.OperationInProgressException;
@@ -143,8 +143,8 @@ class AskedFromInsideTest {
     return checkpoints.store(directory.resolve("images"));
   }
 
-  private RequestPlan plan() {
-    return RequestPlan.into(store()).listener(told).build();
+  private SnapshotPlan plan() {
+    return SnapshotPlan.into(store()).listener(told).build();
   }
 
   private LaunchOptions.Builder options() {
@@ -500,7 +500,7 @@ class AskedFromInsideTest {
   @Test
   void jobThatCannotStartLeavesNothing() {
     LaunchOptions missing = LaunchOptions.builder("/no/such/program").build();
-    RequestPlan plan = plan();
+    SnapshotPlan plan = plan();
     assertReason(
         FixAndRetryException.class,
         FixAndRetryException.Reason.LAUNCH_MISSING,

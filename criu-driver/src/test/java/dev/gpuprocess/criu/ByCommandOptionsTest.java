@@ -30,14 +30,14 @@ class ByCommandOptionsTest extends OptionsTest {
   @Test
   @Override
   void inherit_replacesAPipe_byAFileOfOurs() {
-    assertRefused("RestoreOptions.inherit", super::inherit_replacesAPipe_byAFileOfOurs);
+    assertRefused("CriuOptions.inherit", super::inherit_replacesAPipe_byAFileOfOurs);
   }
 
   @Test
   @Override
   void external_letsAHalfOfAPairGo_andInheritGivesItAnother() {
     assertRefused(
-        "RestoreOptions.inherit", super::external_letsAHalfOfAPairGo_andInheritGivesItAnother);
+        "CriuOptions.inherit", super::external_letsAHalfOfAPairGo_andInheritGivesItAnother);
   }
 
   @Test

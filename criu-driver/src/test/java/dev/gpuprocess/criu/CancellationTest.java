@@ -80,7 +80,7 @@ class CancellationTest {
       RestoreTraps.cut(pages);
     }
     RestoreOptions options =
-        DumpDirectories.shellJob().logLevel(1).cancellation(cancellation).build();
+        DumpDirectories.shellJob().criu(c -> c.logLevel(1)).cancellation(cancellation).build();
     CompletableFuture<Void> cancelled =
         Canceller.when(
             cancellation, () -> ProcessIdentity.of(pid).isPresent(), "a half-restored process");

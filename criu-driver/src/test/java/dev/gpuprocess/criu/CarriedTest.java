@@ -105,7 +105,7 @@ class CarriedTest {
       assertTrue(jvm.isAlive(), () -> "the JVM ended: " + count(output));
       Path counters = counters(jvm.pid());
       assertEquals(flag.contains("+"), Files.exists(counters));
-      DumpOptions options = DumpOptions.builder().fileLocks(true).build();
+      DumpOptions options = DumpOptions.builder().criu(c -> c.fileLocks(true)).build();
       ProcessImage image = checkpoints.process(jvm.pid()).suspend().dump(image(), options);
       jvm.waitFor();
       Command.run(TestJvm.java(), "-version");

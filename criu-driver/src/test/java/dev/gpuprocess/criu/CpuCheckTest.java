@@ -93,7 +93,8 @@ class CpuCheckTest {
     DumpDirectories site = DumpDirectories.in(directory.resolve("site"), real());
     try (Workload workload = Workload.counter(directory)) {
       site.dump(
-          workload.identity(), DumpDirectories.dump().cpuCheck(CpuCheck.INSTRUCTIONS).build());
+          workload.identity(),
+          DumpDirectories.dump().criu(c -> c.cpuCheck(CpuCheck.INSTRUCTIONS)).build());
       alter(site.images().resolve(CpuImage.NAME));
       MachineMismatchException e =
           assertReason(
@@ -101,7 +102,8 @@ class CpuCheckTest {
               MachineUnfitException.Reason.CPU_MISMATCH,
               () -> site.restore(workload.pid(), DumpDirectories.shellJob().build()));
       assertTrue(e.getMessage().contains("nothing of it is left"), e.getMessage());
-      RestoreOptions unchecked = DumpDirectories.shellJob().cpuCheck(CpuCheck.NONE).build();
+      RestoreOptions unchecked =
+          DumpDirectories.shellJob().criu(c -> c.cpuCheck(CpuCheck.NONE)).build();
       Workload.end(site.restore(workload.pid(), unchecked).process());
     }
   }

@@ -51,7 +51,7 @@ record DumpDirectories(CriuDriver driver, Path images, Path work) {
   }
 
   static RestoreOptions.Builder shellJob() {
-    return RestoreOptions.builder().shellJob(true).deadline(PATIENCE);
+    return RestoreOptions.builder().criu(c -> c.shellJob(true)).deadline(PATIENCE);
   }
 
   DumpDirectories with(CriuDriver other) {

@@ -258,7 +258,7 @@ final class DumpTraps {
       UnsupportedResource lock =
           unsupported(ground.site("ours"), idle, DumpDirectories.dump().build());
       assertEquals(ground.directory().resolve("file").toString(), lock.name());
-      assertEquals("DumpOptions.fileLocks(true)", lock.option());
+      assertEquals("CriuOptions.fileLocks(true)", lock.option());
     }
   }
 
@@ -270,13 +270,13 @@ final class DumpTraps {
       UnsupportedResource tcp =
           unsupported(ground.site("ours"), idle, DumpDirectories.dump().build());
       assertTrue(tcp.name().matches("tcp 127.0.0.1:\\d+ -> 127.0.0.1:\\d+"), tcp::name);
-      assertEquals("DumpOptions.tcpEstablished(true)", tcp.option());
+      assertEquals("CriuOptions.tcpEstablished(true)", tcp.option());
     }
   }
 
   private static void unlinkedFile(TrapFixture ground) {
     DumpDirectories raw = ground.site("raw");
-    DumpOptions small = DumpDirectories.backup().ghostLimit(1 << 20).build();
+    DumpOptions small = DumpDirectories.backup().criu(c -> c.ghostLimit(1 << 20)).build();
     try (dev.gpuprocess.fixtures.Workload idle = dev.gpuprocess.fixtures.Workload.idle()) {
       hold(ground, idle, "deleted FILE 3000000");
       assertLogged(raw, raw(RawCriu.dump(raw, idle.pid())), "Can't dump ghost file");
@@ -289,7 +289,7 @@ final class DumpTraps {
           .site("cured")
           .dump(
               ProcessIdentity.of(idle.pid()).orElseThrow(),
-              DumpDirectories.backup().ghostLimit(enough).build());
+              DumpDirectories.backup().criu(c -> c.ghostLimit(enough)).build());
     }
   }
 
@@ -318,7 +318,7 @@ final class DumpTraps {
           assertThrows(
               CriuException.class,
               () -> backupConnected(ground, program, connected, NetworkLock.IPTABLES));
-      assertTrue(e.getMessage().contains("DumpOptions.networkLock(NFTABLES)"), e.getMessage());
+      assertTrue(e.getMessage().contains("CriuOptions.networkLock(NFTABLES)"), e.getMessage());
       assertTrue(e.getMessage().contains("the process runs on"), e.getMessage());
       backupConnected(ground, program, connected, NetworkLock.NFTABLES);
       backupConnected(ground, program, connected, NetworkLock.SKIP);
@@ -332,7 +332,7 @@ final class DumpTraps {
         .with(new RpcCriuDriver(program))
         .dump(
             connected.identity(),
-            DumpDirectories.backup().tcpEstablished(true).networkLock(lock).build());
+            DumpDirectories.backup().criu(c -> c.tcpEstablished(true).networkLock(lock)).build());
   }
 
   private static void socketpairToOutside(TrapFixture ground) {
@@ -362,7 +362,9 @@ final class DumpTraps {
         assertTrue(e.getMessage().contains("the process runs on"), e.getMessage());
         assertTrue(e.resources().get(0).name().startsWith("unix"), e.getMessage());
         External socket = External.unixSocket(socketOf(half));
-        ground.site("cured").dump(half, DumpDirectories.backup().external(socket).build());
+        ground
+            .site("cured")
+            .dump(half, DumpDirectories.backup().criu(c -> c.external(socket)).build());
       } finally {
         Workload.end(half);
       }

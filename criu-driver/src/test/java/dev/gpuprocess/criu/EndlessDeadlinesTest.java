@@ -12,6 +12,7 @@ import dev.gpuprocess.criu.internal.os.Deadline;
 import dev.gpuprocess.criu.internal.rpc.RpcOptions;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.options.CriuOptions;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.options.ResumeOptions;
@@ -38,7 +39,8 @@ class EndlessDeadlinesTest {
 
   @Test
   void dumpRestoreSnapshotAndInsurance_withEndlessDeadlines_doWhatTheyDo() {
-    DumpOptions dump = DumpOptions.builder().deadline(FOREVER).freezeTimeout(FOREVER).build();
+    DumpOptions dump =
+        DumpOptions.builder().deadline(FOREVER).criu(c -> c.freezeTimeout(FOREVER)).build();
     RestoreOptions restore = RestoreOptions.builder().deadline(FOREVER).build();
     try (SimulatedDriver machine = SimulatedDriver.create();
         Counter counter = Counter.start(machine)) {
@@ -72,12 +74,12 @@ class EndlessDeadlinesTest {
   @Test
   void freezeTimeout_staysInWhatCriuCanCount() {
     for (Duration endless : List.of(FOREVER, Duration.ofHours(2))) {
-      int seconds = RpcOptions.seconds(DumpOptions.builder().freezeTimeout(endless).build());
+      int seconds = RpcOptions.seconds(CriuOptions.builder().freezeTimeout(endless).build());
       assertEquals(4294, seconds);
       assertTrue(seconds * 1_000_000L <= 0xffff_ffffL, "in microseconds, in 32 bits");
     }
     assertEquals(
         2,
-        RpcOptions.seconds(DumpOptions.builder().freezeTimeout(Duration.ofMillis(1001)).build()));
+        RpcOptions.seconds(CriuOptions.builder().freezeTimeout(Duration.ofMillis(1001)).build()));
   }
 }

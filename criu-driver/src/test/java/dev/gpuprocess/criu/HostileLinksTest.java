@@ -116,7 +116,7 @@ class HostileLinksTest {
   }
 
   private static DumpOptions.Builder options() {
-    return DumpOptions.builder().linkRemap(true).deadline(DEADLINE);
+    return DumpOptions.builder().criu(c -> c.linkRemap(true)).deadline(DEADLINE);
   }
 
   @Test

@@ -88,7 +88,8 @@ class LinkRemapTest {
   }
 
   private RestoreReport restore() {
-    return site.restore(workload.pid(), DumpDirectories.shellJob().shellJob(false).build());
+    return site.restore(
+        workload.pid(), DumpDirectories.shellJob().criu(c -> c.shellJob(false)).build());
   }
 
   private List<String> names() throws IOException {
@@ -106,7 +107,7 @@ class LinkRemapTest {
 
   @Test
   void snapshot_comesBackAgainAndAgain() throws IOException {
-    site.dump(workload.identity(), DumpDirectories.backup().linkRemap(true).build());
+    site.dump(workload.identity(), DumpDirectories.backup().criu(c -> c.linkRemap(true)).build());
     Files.writeString(semaphore, "used");
     kill();
     restore();
@@ -119,7 +120,7 @@ class LinkRemapTest {
 
   @Test
   void dump_leavesNoLinkInTheWayOfOthers_andComesBackAgainAndAgain() throws IOException {
-    site.dump(workload.identity(), DumpDirectories.dump().linkRemap(true).build());
+    site.dump(workload.identity(), DumpDirectories.dump().criu(c -> c.linkRemap(true)).build());
     assertEquals(List.of("sem.name"), names());
     restore();
     assertShared();
@@ -131,7 +132,7 @@ class LinkRemapTest {
   @Test
   void restore_whereTheFileIsGone_makesItAnewWithItsName() throws IOException {
     Files.setAttribute(semaphore, "unix:mode", 0640);
-    site.dump(workload.identity(), DumpDirectories.dump().linkRemap(true).build());
+    site.dump(workload.identity(), DumpDirectories.dump().criu(c -> c.linkRemap(true)).build());
     Files.delete(semaphore);
     restore();
     assertShared();
@@ -140,7 +141,7 @@ class LinkRemapTest {
 
   @Test
   void restore_whereSomethingElseHasTheName_leavesItAlone() throws IOException {
-    site.dump(workload.identity(), DumpDirectories.dump().linkRemap(true).build());
+    site.dump(workload.identity(), DumpDirectories.dump().criu(c -> c.linkRemap(true)).build());
     Path link = LinkRemaps.in(site.images()).get(0);
     Files.writeString(link, "else");
     GpuCheckpointException e = assertThrows(GpuCheckpointException.class, this::restore);
@@ -154,7 +155,7 @@ class LinkRemapTest {
 
   @Test
   void restore_thatFails_leavesNothing() throws IOException {
-    site.dump(workload.identity(), DumpDirectories.dump().linkRemap(true).build());
+    site.dump(workload.identity(), DumpDirectories.dump().criu(c -> c.linkRemap(true)).build());
     Files.delete(semaphore);
     Files.delete(site.images("mm-").get(0));
     assertThrows(GpuCheckpointException.class, this::restore);
@@ -164,7 +165,7 @@ class LinkRemapTest {
   /** What was half made would be in the way of the next restore. */
   @Test
   void restore_thatCannotPutItBack_leavesNothing() throws IOException {
-    site.dump(workload.identity(), DumpDirectories.dump().linkRemap(true).build());
+    site.dump(workload.identity(), DumpDirectories.dump().criu(c -> c.linkRemap(true)).build());
     Files.delete(semaphore);
     Path content = site.images("held-link-0").get(0);
     Path away = Files.move(content, directory.resolve("away"));
@@ -177,7 +178,7 @@ class LinkRemapTest {
 
   @Test
   void restore_onAnInterruptedThread_putsItBack() throws IOException {
-    site.dump(workload.identity(), DumpDirectories.dump().linkRemap(true).build());
+    site.dump(workload.identity(), DumpDirectories.dump().criu(c -> c.linkRemap(true)).build());
     Files.delete(semaphore);
     Thread.currentThread().interrupt();
     try {

@@ -331,8 +331,11 @@ class MainJobTest {
       CheckpointedProcess suspended = suspended(counter);
       UnsupportedResourceException e =
           assertThrows(UnsupportedResourceException.class, () -> suspended.dump(image()));
-      assertEquals("DumpOptions.fileLocks(true)", e.resources().get(0).option());
-      suspended.dump(image(), DumpOptions.builder().fileLocks(true).build()).restore().resume();
+      assertEquals("CriuOptions.fileLocks(true)", e.resources().get(0).option());
+      suspended
+          .dump(image(), DumpOptions.builder().criu(c -> c.fileLocks(true)).build())
+          .restore()
+          .resume();
       assertEquals(101, counter.increment());
     }
   }

@@ -17,9 +17,6 @@ import dev.gpuprocess.internal.process.Processes;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.External;
 import dev.gpuprocess.options.FileValidation;
-import dev.gpuprocess.options.InheritedDescriptor;
-import dev.gpuprocess.options.JoinedNamespace;
-import dev.gpuprocess.options.Namespace;
 import dev.gpuprocess.options.NetworkLock;
 import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.process.ProcessIdentity;
@@ -150,9 +147,11 @@ class OptionsTest {
     try (Workload workload = perl(CONNECTED)) {
       site.dump(
           workload.identity(),
-          DumpDirectories.dump().tcpEstablished(true).networkLock(lock).build());
+          DumpDirectories.dump().criu(c -> c.tcpEstablished(true).networkLock(lock)).build());
       ProcessIdentity restored =
-          site.restore(workload.pid(), DumpDirectories.shellJob().tcpEstablished(true).build())
+          site.restore(
+                  workload.pid(),
+                  DumpDirectories.shellJob().criu(c -> c.tcpEstablished(true)).build())
               .process();
       try {
         assertEquals(2, established(restored));
@@ -165,9 +164,12 @@ class OptionsTest {
   @Test
   void tcpClose_atTheRestore_closesWhatWasKept() {
     try (Workload workload = perl(CONNECTED)) {
-      site.dump(workload.identity(), DumpDirectories.dump().tcpEstablished(true).build());
+      site.dump(
+          workload.identity(), DumpDirectories.dump().criu(c -> c.tcpEstablished(true)).build());
       ProcessIdentity restored =
-          site.restore(workload.pid(), DumpDirectories.shellJob().tcpClose(true).build()).process();
+          site.restore(
+                  workload.pid(), DumpDirectories.shellJob().criu(c -> c.tcpClose(true)).build())
+              .process();
       try {
         assertEquals(0, established(restored));
       } finally {
@@ -193,7 +195,7 @@ class OptionsTest {
       long pipe = inode(process.pid(), "pipe");
       site.dump(process, DumpDirectories.dump().build());
       RestoreOptions options =
-          DumpDirectories.shellJob().inherit(InheritedDescriptor.pipe(pipe).by(fifo)).build();
+          DumpDirectories.shellJob().criu(c -> c.inherit("pipe:[" + pipe + "]", fifo)).build();
       restored = site.restore(process.pid(), options).process();
       try (RandomAccessFile in = new RandomAccessFile(fifo.toFile(), "rw")) {
         byte[] heard = new byte[5];
@@ -224,7 +226,8 @@ class OptionsTest {
       int child = ProcFs.descendants(parent.pid()).get(0);
       ProcessIdentity half = ProcessIdentity.of(child).orElseThrow();
       long socket = inode(child, "socket");
-      DumpOptions options = DumpDirectories.dump().external(External.unixSocket(socket)).build();
+      DumpOptions options =
+          DumpDirectories.dump().criu(c -> c.external(External.unixSocket(socket))).build();
       site.dump(half, options);
       Workload.await(() -> ProcFs.stat(child).isPresent(), "the child's parent not to reap");
       parent.close(); // so that somebody reaps the child
@@ -235,7 +238,7 @@ class OptionsTest {
           "socketpair");
       RestoreOptions restore =
           DumpDirectories.shellJob()
-              .inherit(InheritedDescriptor.socket(socket).by(pair[0]))
+              .criu(c -> c.inherit("socket:[" + socket + "]", pair[0]))
               .build();
       ProcessIdentity restored = site.restore(child, restore).process();
       try {
@@ -268,9 +271,7 @@ class OptionsTest {
           "a namespace");
       site.dump(workload.identity(), DumpDirectories.dump().build());
       RestoreOptions options =
-          DumpDirectories.shellJob()
-              .join(JoinedNamespace.ofProcess(Namespace.UTS, host.pid()))
-              .build();
+          DumpDirectories.shellJob().criu(c -> c.joinNamespace("uts", there)).build();
       ProcessIdentity restored = site.restore(workload.pid(), options).process();
       try {
         assertEquals(
@@ -385,7 +386,9 @@ class OptionsTest {
     try (Workload workload = Workload.counter(directory)) {
       other.dump(workload.identity(), DumpDirectories.backup().build());
       DumpOptions bySize =
-          DumpDirectories.backup().fileValidation(FileValidation.SIZE).ghostFiemap(true).build();
+          DumpDirectories.backup()
+              .criu(c -> c.fileValidation(FileValidation.SIZE).ghostFiemap(true))
+              .build();
       site.dump(workload.identity(), bySize);
     }
     assertEquals(
@@ -439,9 +442,12 @@ class OptionsTest {
   @Test
   void unprivileged_works() {
     try (Workload workload = Workload.counter(directory)) {
-      site.dump(workload.identity(), DumpDirectories.dump().unprivileged(true).build());
+      site.dump(
+          workload.identity(), DumpDirectories.dump().criu(c -> c.unprivileged(true)).build());
       Workload.end(
-          site.restore(workload.pid(), DumpDirectories.shellJob().unprivileged(true).build())
+          site.restore(
+                  workload.pid(),
+                  DumpDirectories.shellJob().criu(c -> c.unprivileged(true)).build())
               .process());
     }
   }

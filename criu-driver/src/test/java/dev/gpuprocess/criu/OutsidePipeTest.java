@@ -69,11 +69,14 @@ class OutsidePipeTest {
       assertTrue(text.contains("descriptor 1: pipe:[" + inode + "] is its standard output"), text);
       assertTrue(text.contains("process " + ProcessHandle.current().pid() + " (java)"), text);
       assertTrue(text.contains("start the job with a file in its place"), text);
-      String option = "DumpOptions.external(External.pipe(%d))".formatted(inode);
+      String option = "CriuOptions.external(External.pipe(%d))".formatted(inode);
       assertEquals(option, Objects.requireNonNull(found.get(0).resource()).option());
 
       DumpOptions told =
-          DumpOptions.builder().leaveRunning(true).external(External.pipe(inode)).build();
+          DumpOptions.builder()
+              .leaveRunning(true)
+              .criu(c -> c.external(External.pipe(inode)))
+              .build();
       assertEquals(List.of(), problems(writer, told));
       Path images = Files.createDirectory(directory.resolve("images"));
       Path work = Files.createDirectory(directory.resolve("work"));

@@ -187,8 +187,8 @@ class PreflightTest {
       UnsupportedResource lock = problem(idle, backup().build(), "file locks");
       assertEquals("descriptor " + held, lock.handle());
       assertEquals(directory.resolve("file").toString(), lock.name());
-      assertEquals("DumpOptions.fileLocks(true)", lock.option());
-      assertCured(idle, backup().fileLocks(true).build());
+      assertEquals("CriuOptions.fileLocks(true)", lock.option());
+      assertCured(idle, backup().criu(c -> c.fileLocks(true)).build());
     }
   }
 
@@ -200,10 +200,10 @@ class PreflightTest {
       assertEquals(2, ends.size(), ends::toString);
       UnsupportedResource client = Objects.requireNonNull(ends.get(0).resource());
       assertTrue(client.name().matches("tcp 127.0.0.1:\\d+ -> 127.0.0.1:\\d+"), client.name());
-      assertEquals("DumpOptions.tcpEstablished(true)", client.option());
+      assertEquals("CriuOptions.tcpEstablished(true)", client.option());
       CriuException e = assertThrows(CriuException.class, () -> dump(idle, backup().build()));
       assertTrue(e.criu().firstError().contains("Connected TCP"), e::getMessage);
-      assertCured(idle, backup().tcpEstablished(true).build());
+      assertCured(idle, backup().criu(c -> c.tcpEstablished(true)).build());
     }
   }
 
@@ -213,11 +213,11 @@ class PreflightTest {
       String held = hold(idle, "tcp-pending");
       // The other end is a connection of this tree too.
       UnsupportedResource listener =
-          problem(idle, backup().tcpEstablished(true).build(), "In-flight connection");
+          problem(idle, backup().criu(c -> c.tcpEstablished(true)).build(), "In-flight connection");
       assertEquals("descriptor " + held, listener.handle());
       assertTrue(listener.name().startsWith("tcp listener 127.0.0.1:"), listener::toString);
-      assertEquals("DumpOptions.tcpSkipInFlight(true)", listener.option());
-      assertCured(idle, backup().tcpEstablished(true).tcpSkipInFlight(true).build());
+      assertEquals("CriuOptions.tcpSkipInFlight(true)", listener.option());
+      assertCured(idle, backup().criu(c -> c.tcpEstablished(true).tcpSkipInFlight(true)).build());
     }
   }
 
@@ -225,13 +225,15 @@ class PreflightTest {
   void namesTheLimitThatIsLargeEnough() {
     try (Workload idle = Workload.idle()) {
       String held = hold(idle, "deleted FILE 3000000");
-      DumpOptions tight = backup().ghostLimit(3_000_000).build();
+      DumpOptions tight = backup().criu(c -> c.ghostLimit(3_000_000)).build();
       UnsupportedResource file = problem(idle, tight, "Can't dump ghost file");
       assertEquals("descriptor " + held, file.handle());
       assertEquals(directory.resolve("file").toString(), file.name());
       String option = Objects.requireNonNull(file.option());
-      assertTrue(option.matches("DumpOptions\\.ghostLimit\\(\\d+\\)"), option);
-      assertCured(idle, backup().ghostLimit(Long.parseLong(option.replaceAll("\\D", ""))).build());
+      assertTrue(option.matches("CriuOptions\\.ghostLimit\\(\\d+\\)"), option);
+      assertCured(
+          idle,
+          backup().criu(c -> c.ghostLimit(Long.parseLong(option.replaceAll("\\D", "")))).build());
     }
   }
 
@@ -240,13 +242,13 @@ class PreflightTest {
     try (Workload idle = Workload.idle()) {
       String held = hold(idle, "deleted FILE 3000000");
       hold(idle, "map /proc/self/fd/" + held);
-      List<Finding> findings = preflight(idle, backup().ghostLimit(1 << 20).build());
+      List<Finding> findings = preflight(idle, backup().criu(c -> c.ghostLimit(1 << 20)).build());
       assertEquals(
           List.of("descriptor", "mapping"),
           findings.stream()
               .map(f -> Objects.requireNonNull(f.resource()).handle().split(" ")[0])
               .toList());
-      assertCured(idle, backup().ghostLimit(4 << 20).build());
+      assertCured(idle, backup().criu(c -> c.ghostLimit(4 << 20)).build());
     }
   }
 
@@ -256,8 +258,8 @@ class PreflightTest {
       String held = hold(idle, "renamed FILE");
       UnsupportedResource file = problem(idle, backup().build(), "Can't create link remap");
       assertEquals("descriptor " + held, file.handle());
-      assertEquals("DumpOptions.linkRemap(true)", file.option());
-      assertCured(idle, backup().linkRemap(true).build());
+      assertEquals("CriuOptions.linkRemap(true)", file.option());
+      assertCured(idle, backup().criu(c -> c.linkRemap(true)).build());
     }
   }
 
@@ -269,10 +271,10 @@ class PreflightTest {
       hold(outside, "unix-bind FILE");
       hold(idle, "unix-send FILE");
       UnsupportedResource socket = problem(idle, backup().build(), "External socket");
-      assertEquals("DumpOptions.externalUnixSockets(true)", socket.option());
+      assertEquals("CriuOptions.externalUnixSockets(true)", socket.option());
       String found = preflight(idle, backup().build()).get(0).what();
       assertTrue(found.contains("is connected to process %d ".formatted(outside.pid())), found);
-      assertCured(idle, backup().externalUnixSockets(true).build());
+      assertCured(idle, backup().criu(c -> c.externalUnixSockets(true)).build());
     }
   }
 
@@ -285,7 +287,7 @@ class PreflightTest {
       server.bind(UnixDomainSocketAddress.of(name));
       String held = hold(idle, "unix-to " + name);
       External socket = External.unixSocket(inode(idle, held));
-      String option = "DumpOptions.external(External.unixSocket(%d))".formatted(inode(idle, held));
+      String option = "CriuOptions.external(External.unixSocket(%d))".formatted(inode(idle, held));
       // Not accepted yet: CRIU would dump it, and restore it connected to nothing.
       List<Finding> waiting = preflight(idle, backup().build());
       assertEquals(1, waiting.size(), waiting::toString);
@@ -293,7 +295,7 @@ class PreflightTest {
       try (SocketChannel accepted = server.accept()) {
         assertTrue(accepted.isConnected());
         assertEquals(option, problem(idle, backup().build(), "External socket").option());
-        assertCured(idle, backup().external(socket).build());
+        assertCured(idle, backup().criu(c -> c.external(socket)).build());
       }
     }
   }
@@ -384,10 +386,12 @@ class PreflightTest {
       assertEquals("/dev/pts/" + index, terminal.name());
       FileNode node = FileNode.at(Path.of("/dev/pts/" + index)).orElseThrow();
       assertEquals(
-          "DumpOptions.external(External.terminal(%#x, %#x))"
+          "CriuOptions.external(External.terminal(%#x, %#x))"
               .formatted(node.number(), node.device()),
           terminal.option());
-      assertCured(idle, backup().external(External.terminal(node.number(), node.device())).build());
+      assertCured(
+          idle,
+          backup().criu(c -> c.external(External.terminal(node.number(), node.device()))).build());
     }
   }
 

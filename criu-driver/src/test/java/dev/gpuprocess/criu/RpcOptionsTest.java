@@ -17,15 +17,11 @@ import dev.gpuprocess.options.Cgroups;
 import dev.gpuprocess.options.CpuCheck;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.External;
-import dev.gpuprocess.options.JoinedNamespace;
-import dev.gpuprocess.options.LsmProfile;
 import dev.gpuprocess.options.Mounts;
-import dev.gpuprocess.options.Namespace;
 import dev.gpuprocess.options.NetworkLock;
 import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.DumpRequest;
-import dev.gpuprocess.spi.RestoreFlag;
 import dev.gpuprocess.spi.RestoreRequest;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -69,6 +65,8 @@ class RpcOptionsTest {
           Map.entry("unix_sk_ino", "deprecated: External.unixSocket"),
           Map.entry("manage_cgroups", "manage_cgroups_mode serves"),
           Map.entry("cgroup_props_file", "cgroup_props serves: Cgroups.properties"),
+          Map.entry("orphan_pts_master", "a terminal whose other end is outside is refused"),
+          Map.entry("auto_dedup", "an image can be restored again"),
           Map.entry("status_fd", "for lazy pages"),
           Map.entry("lazy_pages", LAZY),
           Map.entry("ps", PAGE_SERVER),
@@ -101,13 +99,8 @@ class RpcOptionsTest {
       return row(name, of(options), of(RestoreOptions.ofDefaults()), field);
     }
 
-    static Row restore(String name, RestoreFlag flag, Consumer<criu_opts.Builder> field) {
-      return row(
-          name, of(RestoreOptions.ofDefaults(), flag), of(RestoreOptions.ofDefaults()), field);
-    }
-
-    private static criu_opts.Builder of(RestoreOptions options, RestoreFlag... flags) {
-      return RpcOptions.of(new RestoreRequest(FILE, FILE, 7, options, flags));
+    private static criu_opts.Builder of(RestoreOptions options) {
+      return RpcOptions.of(new RestoreRequest(FILE, FILE, 7, options));
     }
 
     private static criu_opts.Builder of(UnaryOperator<DumpOptions.Builder> option) {
@@ -115,7 +108,7 @@ class RpcOptionsTest {
     }
 
     private static criu_opts.Builder of(DumpRequest request) {
-      return RpcOptions.of(request, request.options().networkLock());
+      return RpcOptions.of(request, request.options().criu().networkLock());
     }
 
     private static Row row(
@@ -137,52 +130,68 @@ class RpcOptionsTest {
     return Stream.of(
         Row.dump("leave_running", o -> o.leaveRunning(true), f -> f.setLeaveRunning(true)),
         Row.dump(
-            "tcp_skip_in_flight", o -> o.tcpSkipInFlight(true), f -> f.setTcpSkipInFlight(true)),
-        Row.dump("link_remap", o -> o.linkRemap(true), f -> f.setLinkRemap(true)),
-        Row.dump("ghost_limit", o -> o.ghostLimit(5), f -> f.setGhostLimit(5)),
-        Row.dump("ghost_limit", o -> o.ghostLimit(0xffff_ffffL), f -> f.setGhostLimit(-1)),
-        Row.dump("evasive_devices", o -> o.evasiveDevices(true), f -> f.setEvasiveDevices(true)),
-        Row.dump("force_irmap", o -> o.forceIrmap(true), f -> f.setForceIrmap(true)),
-        Row.dump("irmap_scan_paths", o -> o.irmapScanPaths(FILE), f -> f.addIrmapScanPaths("/x")),
-        Row.dump("freeze_cgroup", o -> o.freezeCgroup(FILE), f -> f.setFreezeCgroup("/x")),
-        Row.dump("timeout", o -> o.freezeTimeout(Duration.ofMillis(1001)), f -> f.setTimeout(2)),
+            "tcp_skip_in_flight",
+            o -> o.criu(c -> c.tcpSkipInFlight(true)),
+            f -> f.setTcpSkipInFlight(true)),
+        Row.dump("link_remap", o -> o.criu(c -> c.linkRemap(true)), f -> f.setLinkRemap(true)),
+        Row.dump("ghost_limit", o -> o.criu(c -> c.ghostLimit(5)), f -> f.setGhostLimit(5)),
+        Row.dump(
+            "ghost_limit", o -> o.criu(c -> c.ghostLimit(0xffff_ffffL)), f -> f.setGhostLimit(-1)),
+        Row.dump(
+            "evasive_devices",
+            o -> o.criu(c -> c.evasiveDevices(true)),
+            f -> f.setEvasiveDevices(true)),
+        Row.dump("force_irmap", o -> o.criu(c -> c.forceIrmap(true)), f -> f.setForceIrmap(true)),
+        Row.dump(
+            "irmap_scan_paths",
+            o -> o.criu(c -> c.irmapScanPaths(FILE)),
+            f -> f.addIrmapScanPaths("/x")),
+        Row.dump(
+            "freeze_cgroup", o -> o.criu(c -> c.freezeCgroup(FILE)), f -> f.setFreezeCgroup("/x")),
+        Row.dump(
+            "timeout",
+            o -> o.criu(c -> c.freezeTimeout(Duration.ofMillis(1001))),
+            f -> f.setTimeout(2)),
         Row.dump(
             "network_lock",
-            o -> o.networkLock(NetworkLock.IPTABLES),
+            o -> o.criu(c -> c.networkLock(NetworkLock.IPTABLES)),
             f -> f.setNetworkLock(criu_network_lock_method.IPTABLES)),
         Row.dump(
             "network_lock",
-            o -> o.networkLock(NetworkLock.NFTABLES),
+            o -> o.criu(c -> c.networkLock(NetworkLock.NFTABLES)),
             f -> f.setNetworkLock(criu_network_lock_method.NFTABLES)),
         Row.dump(
             "network_lock",
-            o -> o.networkLock(NetworkLock.SKIP),
+            o -> o.criu(c -> c.networkLock(NetworkLock.SKIP)),
             f -> f.setNetworkLock(criu_network_lock_method.SKIP)));
   }
 
   private static Stream<Row> restores() {
     return Stream.of(
-        Row.restore("shell_job", o -> o.shellJob(true), f -> f.setShellJob(true)),
-        Row.restore("root", o -> o.root(FILE), f -> f.setRoot("/x")),
-        Row.restore("weak_sysctls", o -> o.weakSysctls(true), f -> f.setWeakSysctls(true)),
+        Row.restore("shell_job", o -> o.criu(c -> c.shellJob(true)), f -> f.setShellJob(true)),
+        Row.restore("root", o -> o.criu(c -> c.root(FILE)), f -> f.setRoot("/x")),
         Row.restore(
-            "orphan_pts_master", RestoreFlag.ORPHAN_TERMINALS, f -> f.setOrphanPtsMaster(true)),
+            "weak_sysctls", o -> o.criu(c -> c.weakSysctls(true)), f -> f.setWeakSysctls(true)),
         Row.restore(
-            "mntns_compat_mode", o -> o.mountCompatibility(true), f -> f.setMntnsCompatMode(true)),
+            "mntns_compat_mode",
+            o -> o.criu(c -> c.mountCompatibility(true)),
+            f -> f.setMntnsCompatMode(true)),
         Row.restore(
             "skip_file_rwx_check",
-            o -> o.skipFileModeCheck(true),
+            o -> o.criu(c -> c.skipFileModeCheck(true)),
             f -> f.setSkipFileRwxCheck(true)),
         Row.restore("rst_sibling", o -> o.asChild(true), f -> f.setRstSibling(true)),
         Row.restore(
             "lsm_profile",
-            o -> o.lsmProfile(new LsmProfile(LsmProfile.Module.APPARMOR, "p")),
+            o -> o.criu(c -> c.lsmProfile("apparmor:p")),
             f -> f.setLsmProfile("apparmor:p")),
         Row.restore(
-            "lsm_mount_context", o -> o.lsmMountContext("c"), f -> f.setLsmMountContext("c")),
+            "lsm_mount_context",
+            o -> o.criu(c -> c.lsmMountContext("c")),
+            f -> f.setLsmMountContext("c")),
         Row.restore(
             "join_ns",
-            o -> o.join(JoinedNamespace.of(Namespace.NET, FILE), JoinedNamespace.user(FILE, 1, 2)),
+            o -> o.criu(c -> c.joinNamespace("net", FILE).joinUserNamespace(FILE, 1, 2)),
             f ->
                 f.addJoinNs(join_namespace.newBuilder().setNs("net").setNsFile("/x"))
                     .addJoinNs(
@@ -197,34 +206,53 @@ class RpcOptionsTest {
     return Stream.of(
         Row.dump("leave_stopped", o -> o.leaveStopped(true), f -> f.setLeaveStopped(true)),
         Row.restore("leave_stopped", o -> o.leaveStopped(true), f -> f.setLeaveStopped(true)),
-        Row.dump("tcp_established", o -> o.tcpEstablished(true), f -> f.setTcpEstablished(true)),
-        Row.restore("tcp_established", o -> o.tcpEstablished(true), f -> f.setTcpEstablished(true)),
-        Row.dump("tcp_close", o -> o.tcpClose(true), f -> f.setTcpClose(true)),
-        Row.restore("tcp_close", o -> o.tcpClose(true), f -> f.setTcpClose(true)),
-        Row.dump("ext_unix_sk", o -> o.externalUnixSockets(true), f -> f.setExtUnixSk(true)),
-        Row.restore("ext_unix_sk", o -> o.externalUnixSockets(true), f -> f.setExtUnixSk(true)),
-        Row.dump("file_locks", o -> o.fileLocks(true), f -> f.setFileLocks(true)),
-        Row.restore("file_locks", o -> o.fileLocks(true), f -> f.setFileLocks(true)),
-        Row.restore("auto_dedup", RestoreFlag.AUTO_DEDUP, f -> f.setAutoDedup(true)),
-        Row.dump("unprivileged", o -> o.unprivileged(true), f -> f.setUnprivileged(true)),
-        Row.restore("unprivileged", o -> o.unprivileged(true), f -> f.setUnprivileged(true)),
-        Row.dump("log_level", o -> o.logLevel(4), f -> f.setLogLevel(4)),
-        Row.restore("log_level", o -> o.logLevel(1), f -> f.setLogLevel(1)),
-        Row.dump("cpu_cap", o -> o.cpuCheck(CpuCheck.NONE), f -> f.setCpuCap(0)),
-        Row.dump("cpu_cap", o -> o.cpuCheck(CpuCheck.FPU), f -> f.setCpuCap(1)),
-        Row.restore("cpu_cap", o -> o.cpuCheck(CpuCheck.INSTRUCTIONS), f -> f.setCpuCap(5)),
-        Row.restore("cpu_cap", o -> o.cpuCheck(CpuCheck.ALL), f -> f.setCpuCap(7)),
+        Row.dump(
+            "tcp_established",
+            o -> o.criu(c -> c.tcpEstablished(true)),
+            f -> f.setTcpEstablished(true)),
+        Row.restore(
+            "tcp_established",
+            o -> o.criu(c -> c.tcpEstablished(true)),
+            f -> f.setTcpEstablished(true)),
+        Row.dump("tcp_close", o -> o.criu(c -> c.tcpClose(true)), f -> f.setTcpClose(true)),
+        Row.restore("tcp_close", o -> o.criu(c -> c.tcpClose(true)), f -> f.setTcpClose(true)),
+        Row.dump(
+            "ext_unix_sk",
+            o -> o.criu(c -> c.externalUnixSockets(true)),
+            f -> f.setExtUnixSk(true)),
+        Row.restore(
+            "ext_unix_sk",
+            o -> o.criu(c -> c.externalUnixSockets(true)),
+            f -> f.setExtUnixSk(true)),
+        Row.dump("file_locks", o -> o.criu(c -> c.fileLocks(true)), f -> f.setFileLocks(true)),
+        Row.restore("file_locks", o -> o.criu(c -> c.fileLocks(true)), f -> f.setFileLocks(true)),
+        Row.dump(
+            "unprivileged", o -> o.criu(c -> c.unprivileged(true)), f -> f.setUnprivileged(true)),
+        Row.restore(
+            "unprivileged", o -> o.criu(c -> c.unprivileged(true)), f -> f.setUnprivileged(true)),
+        Row.dump("log_level", o -> o.criu(c -> c.logLevel(4)), f -> f.setLogLevel(4)),
+        Row.restore("log_level", o -> o.criu(c -> c.logLevel(1)), f -> f.setLogLevel(1)),
+        Row.dump("cpu_cap", o -> o.criu(c -> c.cpuCheck(CpuCheck.NONE)), f -> f.setCpuCap(0)),
+        Row.dump("cpu_cap", o -> o.criu(c -> c.cpuCheck(CpuCheck.FPU)), f -> f.setCpuCap(1)),
+        Row.restore(
+            "cpu_cap", o -> o.criu(c -> c.cpuCheck(CpuCheck.INSTRUCTIONS)), f -> f.setCpuCap(5)),
+        Row.restore("cpu_cap", o -> o.criu(c -> c.cpuCheck(CpuCheck.ALL)), f -> f.setCpuCap(7)),
         Row.dump(
             "external",
-            o -> o.external(External.unixSocket(7), External.device(1, 2, "d")),
+            o -> o.criu(c -> c.external(External.unixSocket(7), External.device(1, 2, "d"))),
             f -> f.addExternal("unix[7]").addExternal("dev[1/2]:d")),
         Row.restore(
             "external",
-            o -> o.external(External.restoredMount("m", FILE)),
+            o -> o.criu(c -> c.external(External.restoredMount("m", FILE))),
             f -> f.addExternal("mnt[m]:/x")),
-        Row.dump("empty_ns", o -> o.emptyNetworkNamespace(true), f -> f.setEmptyNs(0x4000_0000)),
+        Row.dump(
+            "empty_ns",
+            o -> o.criu(c -> c.emptyNetworkNamespace(true)),
+            f -> f.setEmptyNs(0x4000_0000)),
         Row.restore(
-            "empty_ns", o -> o.emptyNetworkNamespace(true), f -> f.setEmptyNs(0x4000_0000)));
+            "empty_ns",
+            o -> o.criu(c -> c.emptyNetworkNamespace(true)),
+            f -> f.setEmptyNs(0x4000_0000)));
   }
 
   private static Stream<Row> mountsAndCgroups() {
@@ -241,20 +269,20 @@ class RpcOptionsTest {
                 mode ->
                     Row.dump(
                         "manage_cgroups_mode",
-                        o -> o.cgroups(Cgroups.of(mode)),
+                        o -> o.criu(c -> c.cgroups(Cgroups.of(mode))),
                         f -> f.setManageCgroupsMode(number(mode)))),
         Stream.of(
             Row.dump(
                 "auto_ext_mnt, ext_sharing, ext_masters",
-                o -> o.mounts(Mounts.AUTOMATIC),
+                o -> o.criu(c -> c.mounts(Mounts.AUTOMATIC)),
                 f -> f.setAutoExtMnt(true).setExtSharing(true).setExtMasters(true)),
             Row.restore(
                 "skip_mnt, enable_fs",
-                o -> o.mounts(Mounts.STRICT.skip(FILE).enable("squashfs")),
+                o -> o.criu(c -> c.mounts(Mounts.STRICT.skip(FILE).enable("squashfs"))),
                 f -> f.addSkipMnt("/x").addEnableFs("squashfs")),
             Row.restore(
                 "cg_root, cgroup_props, cgroup_dump_controller, cgroup_yard",
-                o -> o.cgroups(all),
+                o -> o.criu(c -> c.cgroups(all)),
                 f ->
                     f.setManageCgroupsMode(criu_cg_mode.FULL)
                         .addCgRoot(cgroup_root.newBuilder().setPath("/others"))
@@ -304,19 +332,29 @@ class RpcOptionsTest {
   @TestFactory
   Stream<DynamicTest> refusesConflicts() {
     Cgroups cgroups = Cgroups.of(CgroupMode.SOFT);
-    JoinedNamespace net = JoinedNamespace.of(Namespace.NET, FILE);
     return Stream.of(
-        conflict("tcpClose", () -> dump().tcpClose(true).tcpEstablished(true).build()),
-        conflict("tcpEstablished", () -> restore().tcpEstablished(true).tcpClose(true).build()),
+        conflict("tcpClose", () -> dump().criu(c -> c.tcpClose(true).tcpEstablished(true)).build()),
+        conflict(
+            "tcpEstablished",
+            () -> restore().criu(c -> c.tcpEstablished(true).tcpClose(true)).build()),
         conflict("leaveStopped", () -> dump().leaveStopped(true).leaveRunning(true).build()),
         conflict("leaveRunning", () -> dump().leaveRunning(true).leaveStopped(true).build()),
-        conflict("unprivileged", () -> dump().unprivileged(true).cgroups(cgroups).build()),
-        conflict("cgroups", () -> restore().cgroups(cgroups).unprivileged(true).build()),
-        conflict("one namespace of each kind", () -> restore().join(net).join(net).build()),
-        conflict("join", () -> restore().join(net).emptyNetworkNamespace(true).build()),
+        conflict(
+            "unprivileged", () -> dump().criu(c -> c.unprivileged(true).cgroups(cgroups)).build()),
+        conflict(
+            "cgroups", () -> restore().criu(c -> c.cgroups(cgroups).unprivileged(true)).build()),
+        conflict(
+            "join",
+            () ->
+                restore()
+                    .criu(c -> c.joinNamespace("net", FILE).emptyNetworkNamespace(true))
+                    .build()),
         conflict(
             "emptyNetworkNamespace",
-            () -> restore().emptyNetworkNamespace(true).join(net).build()));
+            () ->
+                restore()
+                    .criu(c -> c.emptyNetworkNamespace(true).joinNamespace("net", FILE))
+                    .build()));
   }
 
   private static DynamicTest impossible(String what, Runnable options) {
@@ -326,10 +364,11 @@ class RpcOptionsTest {
   @TestFactory
   Stream<DynamicTest> refusesWhatCannotBe() {
     return Stream.of(
-        impossible("a ghost limit over 4 GiB", () -> dump().ghostLimit(1L << 32)),
-        impossible("no log level", () -> dump().logLevel(5)),
+        impossible("a ghost limit over 4 GiB", () -> dump().criu(c -> c.ghostLimit(1L << 32))),
+        impossible("no log level", () -> dump().criu(c -> c.logLevel(5))),
         impossible("no deadline", () -> restore().deadline(Duration.ZERO)),
-        impossible("no freeze timeout", () -> dump().freezeTimeout(Duration.ofSeconds(-1))),
+        impossible(
+            "no freeze timeout", () -> dump().criu(c -> c.freezeTimeout(Duration.ofSeconds(-1)))),
         impossible(
             "ignored cgroups with a root", () -> Cgroups.of(CgroupMode.IGNORE).root("", "/x")));
   }

@@ -177,7 +177,10 @@ final class TenTraps {
       RestoreTraps.cut(pages);
     }
     RestoreOptions options =
-        RestoreOptions.builder().shellJob(true).logLevel(1).deadline(Duration.ofSeconds(1)).build();
+        RestoreOptions.builder()
+            .criu(c -> c.shellJob(true).logLevel(1))
+            .deadline(Duration.ofSeconds(1))
+            .build();
     OperationTimedOutException e =
         assertThrows(OperationTimedOutException.class, () -> site.restore(pid, options));
     assertTrue(e.getMessage().contains("nothing of it is left"), e.getMessage());

@@ -250,7 +250,7 @@ class UserScenarios {
       byte[] whole = Files.readAllBytes(pages);
       replace(pages, Arrays.copyOf(whole, whole.length / 2));
       RestoreOptions options =
-          DumpDirectories.shellJob().logLevel(1).cancellation(cancellation).build();
+          DumpDirectories.shellJob().criu(c -> c.logLevel(1)).cancellation(cancellation).build();
       CompletableFuture<Void> cancelled =
           Canceller.when(
               cancellation,

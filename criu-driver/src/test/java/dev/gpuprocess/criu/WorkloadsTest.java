@@ -124,9 +124,11 @@ class WorkloadsTest {
 
   private static DumpOptions dumpOptions(Specimen.Kind kind) {
     return DumpOptions.builder()
-        .tcpEstablished(kind.needs().contains("tcp"))
-        .fileLocks(kind.needs().contains("locks"))
-        .linkRemap(kind.needs().contains("links"))
+        .criu(
+            c ->
+                c.tcpEstablished(kind.needs().contains("tcp"))
+                    .fileLocks(kind.needs().contains("locks"))
+                    .linkRemap(kind.needs().contains("links")))
         .deadline(DEADLINE)
         .build();
   }
@@ -135,15 +137,17 @@ class WorkloadsTest {
     Specimen.Kind kind = specimen.kind();
     RestoreOptions.Builder options =
         RestoreOptions.builder()
-            .tcpEstablished(kind.needs().contains("tcp"))
-            .fileLocks(kind.needs().contains("locks"))
+            .criu(
+                c ->
+                    c.tcpEstablished(kind.needs().contains("tcp"))
+                        .fileLocks(kind.needs().contains("locks")))
             .deadline(DEADLINE);
     if (!kind.needs().contains("root")) {
       return restore(images, work, pid, options.build());
     }
     // CRIU wants a root that is a mount.
     try (TmpFs mounted = TmpFs.bind(specimen.root())) {
-      return restore(images, work, pid, options.root(mounted.point()).build());
+      return restore(images, work, pid, options.criu(c -> c.root(mounted.point())).build());
     }
   }
 

@@ -92,7 +92,8 @@ class ByCommandDeathTest {
   /** A JVM that kills itself at a stage. */
   static final class Dying {
 
-    static final RestoreOptions AS_SHELL_JOB = RestoreOptions.builder().shellJob(true).build();
+    static final RestoreOptions AS_SHELL_JOB =
+        RestoreOptions.builder().criu(c -> c.shellJob(true)).build();
 
     private Dying() {}
 

@@ -25,7 +25,7 @@ enum CrashedVerb {
           driver,
           image(place),
           place,
-          RestoreOptions.builder().shellJob(true).deadline(PATIENCE).build());
+          RestoreOptions.builder().criu(c -> c.shellJob(true)).deadline(PATIENCE).build());
     }
   };
 

@@ -43,7 +43,8 @@ class MappedImageTest {
       // Of an image on a disk the memory is copied, and not mapped.
       ImageStore store = checkpoints.store(machine.memory().toRealPath().resolve("store"));
       SnapshotPlan plan =
-          SnapshotPlan.every(Duration.ofDays(1), store)
+          SnapshotPlan.into(store)
+              .every(Duration.ofDays(1))
               .options(DumpOptions.builder().memoryFiles(true).build())
               .build();
       try (RepeatedSnapshots snapshots = checkpoints.process(job.pid()).repeatSnapshots(plan)) {

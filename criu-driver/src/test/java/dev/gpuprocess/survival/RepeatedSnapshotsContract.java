@@ -80,7 +80,8 @@ abstract class RepeatedSnapshotsContract {
   }
 
   final SnapshotPlan.Builder plan(Duration interval) {
-    return SnapshotPlan.every(interval, store())
+    return SnapshotPlan.into(store())
+        .every(interval)
         .retention(RetentionPolicy.builder().keepLast(2).build())
         .listener(told);
   }
@@ -211,14 +212,15 @@ abstract class RepeatedSnapshotsContract {
   @Test
   void whatCannotWorkIsSaidAtTheStart() throws IOException {
     Path file = Files.createFile(directory.resolve("file"));
-    SnapshotPlan nowhere = SnapshotPlan.every(NEVER, checkpoints.store(file)).build();
+    SnapshotPlan nowhere = SnapshotPlan.into(checkpoints.store(file)).every(NEVER).build();
     assertReason(ImageException.class, ImageException.Reason.DIRECTORY, () -> begin(nowhere));
     Path secret = Files.write(directory.resolve("key"), new byte[32]);
     Files.setPosixFilePermissions(secret, PosixFilePermissions.fromString("rw-------"));
     GpuCheckpoints signing = checkpoints.toBuilder().imageKey(ImageKey.read(secret)).build();
-    SnapshotPlan signed = SnapshotPlan.every(NEVER, signing.store(machine.images())).build();
+    SnapshotPlan signed = SnapshotPlan.into(signing.store(machine.images())).every(NEVER).build();
     assertThrows(IllegalArgumentException.class, () -> begin(signed));
-    assertThrows(IllegalArgumentException.class, () -> SnapshotPlan.every(Duration.ZERO, store()));
+    assertThrows(
+        IllegalArgumentException.class, () -> SnapshotPlan.into(store()).every(Duration.ZERO));
     FileTree.remove(machine.images());
     begin(plan(NEVER).build()).close();
     assertTrue(Files.isDirectory(machine.images()), "it is made");

@@ -65,7 +65,8 @@ class RepeatedSnapshotsTest extends RepeatedSnapshotsContract {
       ToldSnapshots toldOther = new ToldSnapshots();
       GpuCheckpoints another = machine.checkpoints();
       SnapshotPlan plans =
-          SnapshotPlan.every(OFTEN, another.store(machine.images()))
+          SnapshotPlan.into(another.store(machine.images()))
+              .every(OFTEN)
               .retention(RetentionPolicy.builder().keepLast(1).build())
               .listener(toldOther)
               .build();
@@ -117,7 +118,7 @@ class RepeatedSnapshotsTest extends RepeatedSnapshotsContract {
     Instant noon = Instant.parse("2026-11-21T12:00:00Z");
     AtomicReference<Instant> clock = new AtomicReference<>(noon);
     ImageStore store = ClockedStore.at(checkpoints, machine.images(), clock::get);
-    SnapshotPlan plan = SnapshotPlan.every(NEVER, store).listener(told).build();
+    SnapshotPlan plan = SnapshotPlan.into(store).every(NEVER).listener(told).build();
     try (RepeatedSnapshots snapshots = begin(plan)) {
       Path first = snapshots.snapshotNow().directory();
       clock.set(noon.minus(Duration.ofHours(3)));
@@ -165,7 +166,8 @@ class RepeatedSnapshotsTest extends RepeatedSnapshotsContract {
     try (LoopMount disk = LoopMount.in(directory, DISK_BYTES)) {
       told = atTheFirst(() -> fill(disk));
       SnapshotPlan plan =
-          SnapshotPlan.every(OFTEN, checkpoints.store(disk.path().resolve("images")))
+          SnapshotPlan.into(checkpoints.store(disk.path().resolve("images")))
+              .every(OFTEN)
               .listener(told)
               .build();
       try (RepeatedSnapshots snapshots = begin(plan)) {

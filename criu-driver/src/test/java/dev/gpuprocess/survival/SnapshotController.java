@@ -74,8 +74,8 @@ final class SnapshotController {
           }
         };
     SnapshotPlan plan =
-        SnapshotPlan.every(
-                Duration.ofMillis(Long.parseLong(args[4])), checkpoints.store(Path.of(args[2])))
+        SnapshotPlan.into(checkpoints.store(Path.of(args[2])))
+            .every(Duration.ofMillis(Long.parseLong(args[4])))
             .retention(RetentionPolicy.builder().keepLast(KEPT).build())
             .listener(telling)
             .build();

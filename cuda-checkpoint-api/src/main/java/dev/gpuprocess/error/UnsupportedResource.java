@@ -11,7 +11,7 @@ import org.jspecify.annotations.Nullable;
  *     7f00-7f80}
  * @param name what it is, such as {@code /dev/nvidia0} or {@code tcp 10.0.0.1:22 -> 10.0.0.2:50000}
  * @param option the option with which it is dumped, such as {@code
- *     DumpOptions.tcpEstablished(true)}; null when none does
+ *     CriuOptions.tcpEstablished(true)}; null when none does
  */
 public record UnsupportedResource(int pid, String handle, String name, @Nullable String option) {
 

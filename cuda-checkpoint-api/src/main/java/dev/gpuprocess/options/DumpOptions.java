@@ -2,30 +2,30 @@ package dev.gpuprocess.options;
 
 import dev.gpuprocess.internal.text.Label;
 import dev.gpuprocess.internal.time.Durations;
-import java.nio.file.Path;
 import java.time.Duration;
-import java.util.List;
 import java.util.Optional;
+import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
 
 /**
  * How CRIU dumps a process tree. Immutable.
  *
  * <p>What a restore must know about these is kept in the image's manifest, so it is said only once.
- * A root that is not the leader of its session (CRIU {@code shell-job}) is detected.
+ * What CRIU itself can do is in {@link #criu}. A root that is not the leader of its session (CRIU
+ * {@code shell-job}) is detected.
  */
-public final class DumpOptions extends TreeOptions {
+public final class DumpOptions {
 
   private static final DumpOptions DEFAULTS = builder().build();
 
   private final Builder set;
 
   private DumpOptions(Builder set) {
-    super(set);
     this.set = set;
-    refuse(
-        leaveRunning() && leaveStopped(),
-        "the tree is left running or stopped: set leaveRunning or leaveStopped");
+    if (leaveRunning() && leaveStopped()) {
+      throw new IllegalStateException(
+          "the tree is left running or stopped: set leaveRunning or leaveStopped");
+    }
   }
 
   /**
@@ -70,56 +70,6 @@ public final class DumpOptions extends TreeOptions {
     return !leaveRunning() && !leaveStopped();
   }
 
-  /** {@return whether TCP connections that are not yet established are dropped} */
-  public boolean tcpSkipInFlight() {
-    return set.tcpSkipInFlight;
-  }
-
-  /** {@return how packets are kept from connected sockets} */
-  public NetworkLock networkLock() {
-    return set.networkLock;
-  }
-
-  /** {@return whether open files whose name was removed get a temporary one} */
-  public boolean linkRemap() {
-    return set.linkRemap;
-  }
-
-  /** {@return the largest unlinked file that is copied into the image, in bytes} */
-  public long ghostLimit() {
-    return set.ghostLimit;
-  }
-
-  /** {@return whether holes in unlinked files are found by asking the file system} */
-  public boolean ghostFiemap() {
-    return set.ghostFiemap;
-  }
-
-  /** {@return whether any path to a device node will do} */
-  public boolean evasiveDevices() {
-    return set.evasiveDevices;
-  }
-
-  /** {@return whether the names of watched files are searched for} */
-  public boolean forceIrmap() {
-    return set.forceIrmap;
-  }
-
-  /** {@return where the names of watched files are searched for besides CRIU's own places} */
-  public List<Path> irmapScanPaths() {
-    return set.irmapScanPaths;
-  }
-
-  /** {@return a cgroup to freeze the tree with} */
-  public Optional<Path> freezeCgroup() {
-    return Optional.ofNullable(set.freezeCgroup);
-  }
-
-  /** {@return how long stopping the tree may take} */
-  public Duration freezeTimeout() {
-    return set.freezeTimeout;
-  }
-
   /**
    * {@return whether the memory that the driver puts GPU memory into goes into a file of its own in
    * the image, apart from CRIU's}
@@ -136,28 +86,97 @@ public final class DumpOptions extends TreeOptions {
     return set.releaseInheritedGpu;
   }
 
+  /** {@return CRIU's own switches} */
+  public CriuOptions criu() {
+    return set.criu;
+  }
+
+  /** {@return whether the tasks end up stopped} */
+  public boolean leaveStopped() {
+    return set.leaveStopped;
+  }
+
+  /** {@return how long CRIU may take before it is killed} */
+  public Duration deadline() {
+    return set.deadline;
+  }
+
+  /** {@return what ends the call early} */
+  public Optional<Cancellation> cancellation() {
+    return Optional.ofNullable(set.cancellation);
+  }
+
   /** Builds {@link DumpOptions}; each method names its default. */
-  public static final class Builder extends TreeOptions.Builder<Builder> {
+  public static final class Builder extends OptionsBuilder<Builder> {
 
     private @Nullable String label;
     private boolean leaveRunning;
-    private boolean tcpSkipInFlight;
-    private NetworkLock networkLock = NetworkLock.AUTOMATIC;
-    private boolean linkRemap;
-    private long ghostLimit = 64L << 20;
-    private boolean ghostFiemap;
-    private boolean evasiveDevices;
-    private boolean forceIrmap;
-    private List<Path> irmapScanPaths = List.of();
-    private @Nullable Path freezeCgroup;
-    private Duration freezeTimeout = Duration.ofSeconds(10);
     private boolean memoryFiles = true;
     private boolean releaseInheritedGpu;
 
+    private CriuOptions criu = CriuOptions.ofDefaults();
+    private boolean leaveStopped;
+    private Duration deadline = Duration.ofMinutes(10);
+    private @Nullable Cancellation cancellation;
+
     private Builder() {}
 
-    @Override
-    Builder self() {
+    /**
+     * CRIU's own switches.
+     *
+     * @param criu the new value; {@link CriuOptions#ofDefaults()} by default
+     * @return this builder
+     */
+    public Builder criu(CriuOptions criu) {
+      this.criu = criu;
+      return this;
+    }
+
+    /**
+     * Changes CRIU's own switches, such as {@code criu(criu -> criu.tcpEstablished(true))}.
+     *
+     * @param change sets what differs from what was set before
+     * @return this builder
+     * @throws IllegalStateException when two of them exclude each other; the message names both
+     */
+    public Builder criu(Consumer<CriuOptions.Builder> change) {
+      CriuOptions.Builder changed = criu.toBuilder();
+      change.accept(changed);
+      return criu(changed.build());
+    }
+
+    /**
+     * Whether the tasks end up stopped, until they get a SIGCONT (CRIU {@code leave-stopped}).
+     *
+     * @param leaveStopped the new value; false by default
+     * @return this builder
+     */
+    public Builder leaveStopped(boolean leaveStopped) {
+      this.leaveStopped = leaveStopped;
+      return this;
+    }
+
+    /**
+     * How long CRIU may take before it is killed and the call throws {@link
+     * dev.gpuprocess.error.OperationTimedOutException}.
+     *
+     * @param deadline the new value; 10 minutes by default
+     * @return this builder
+     * @throws IllegalArgumentException unless it is positive
+     */
+    public Builder deadline(Duration deadline) {
+      this.deadline = Durations.positive("deadline", deadline);
+      return this;
+    }
+
+    /**
+     * Sets what ends the call early.
+     *
+     * @param cancellation the new value; nothing by default
+     * @return this builder
+     */
+    public Builder cancellation(Cancellation cancellation) {
+      this.cancellation = cancellation;
       return this;
     }
 
@@ -170,46 +189,6 @@ public final class DumpOptions extends TreeOptions {
      */
     public Builder leaveRunning(boolean leaveRunning) {
       this.leaveRunning = leaveRunning;
-      return this;
-    }
-
-    /**
-     * Whether TCP connections that are not yet established are dropped (CRIU {@code
-     * tcp-skip-in-flight}).
-     *
-     * @param tcpSkipInFlight the new value; false by default
-     * @return this builder
-     */
-    public Builder tcpSkipInFlight(boolean tcpSkipInFlight) {
-      this.tcpSkipInFlight = tcpSkipInFlight;
-      return this;
-    }
-
-    /**
-     * How packets are kept from connected sockets while their process does not exist (CRIU {@code
-     * network-lock}).
-     *
-     * @param networkLock the new value; {@link NetworkLock#AUTOMATIC} by default
-     * @return this builder
-     */
-    public Builder networkLock(NetworkLock networkLock) {
-      this.networkLock = networkLock;
-      return this;
-    }
-
-    /**
-     * Whether a file is dumped that is open by a name that was removed while it has another name
-     * (CRIU {@code link-remap}), such as the semaphores of spawned Python workers. The image
-     * contains its content, up to {@link #ghostLimit} bytes, and a restore links it to its other
-     * name again, or creates it anew if that is gone; files in shared memory get the content that
-     * they had at the dump. A tree with a mount namespace of its own can then be restored only
-     * once, and not after a dump that left it running.
-     *
-     * @param linkRemap the new value; false by default
-     * @return this builder
-     */
-    public Builder linkRemap(boolean linkRemap) {
-      this.linkRemap = linkRemap;
       return this;
     }
 
@@ -228,94 +207,6 @@ public final class DumpOptions extends TreeOptions {
      */
     public Builder label(String label) {
       this.label = Label.require(label);
-      return this;
-    }
-
-    /**
-     * The largest unlinked file that is copied into the image, in bytes (CRIU {@code ghost-limit}).
-     *
-     * @param ghostLimit the new value; 64 MiB by default
-     * @return this builder
-     * @throws IllegalArgumentException unless it is between 0 and 4 GiB
-     */
-    public Builder ghostLimit(long ghostLimit) {
-      if (ghostLimit < 0 || ghostLimit > 0xffff_ffffL) {
-        throw new IllegalArgumentException(
-            "the ghost limit must be between 0 and 4 GiB, not " + ghostLimit);
-      }
-      this.ghostLimit = ghostLimit;
-      return this;
-    }
-
-    /**
-     * Whether holes in unlinked files are found by asking the file system for its extents, which is
-     * faster for files with many holes (CRIU {@code ghost-fiemap}).
-     *
-     * @param ghostFiemap the new value; false by default
-     * @return this builder
-     */
-    public Builder ghostFiemap(boolean ghostFiemap) {
-      this.ghostFiemap = ghostFiemap;
-      return this;
-    }
-
-    /**
-     * Whether any path to a device node will do when the path by which it was opened is gone (CRIU
-     * {@code evasive-devices}).
-     *
-     * @param evasiveDevices the new value; false by default
-     * @return this builder
-     */
-    public Builder evasiveDevices(boolean evasiveDevices) {
-      this.evasiveDevices = evasiveDevices;
-      return this;
-    }
-
-    /**
-     * Whether the names of files watched with inotify or fanotify are searched for, where the
-     * kernel does not report them (CRIU {@code force-irmap}).
-     *
-     * @param forceIrmap the new value; false by default
-     * @return this builder
-     */
-    public Builder forceIrmap(boolean forceIrmap) {
-      this.forceIrmap = forceIrmap;
-      return this;
-    }
-
-    /**
-     * Where else the names of watched files are searched for (CRIU {@code irmap-scan-path}).
-     *
-     * @param more in addition to what was added before; CRIU knows some places of its own
-     * @return this builder
-     */
-    public Builder irmapScanPaths(Path... more) {
-      this.irmapScanPaths = with(irmapScanPaths, List.of(more));
-      return this;
-    }
-
-    /**
-     * A cgroup that holds the tree and is used to freeze it, instead of stopping one task after
-     * another (CRIU {@code freeze-cgroup}).
-     *
-     * @param freezeCgroup its directory; none by default
-     * @return this builder
-     */
-    public Builder freezeCgroup(Path freezeCgroup) {
-      this.freezeCgroup = freezeCgroup;
-      return this;
-    }
-
-    /**
-     * How long stopping the tree may take (CRIU {@code timeout}).
-     *
-     * @param freezeTimeout the new value, rounded up to seconds; 10 seconds by default; more than
-     *     71 minutes counts as 71 minutes, the most that CRIU supports
-     * @return this builder
-     * @throws IllegalArgumentException unless it is positive
-     */
-    public Builder freezeTimeout(Duration freezeTimeout) {
-      this.freezeTimeout = Durations.positive("freeze timeout", freezeTimeout);
       return this;
     }
 

@@ -9,7 +9,7 @@ import org.jspecify.annotations.Nullable;
  *
  * <p>The factories named {@code restored...} are for {@link dev.gpuprocess.options.RestoreOptions},
  * the others for {@link dev.gpuprocess.options.DumpOptions}. Files, terminals, sockets and
- * namespaces come back through {@link InheritedDescriptor}.
+ * namespaces come back through {@link CriuOptions.Builder#inherit(String, Path)}.
  *
  * @param text as CRIU reads it, such as {@code mnt[/data]:data}
  */
@@ -77,7 +77,7 @@ public record External(String text) {
    *
    * @param mountId {@code mnt_id} in {@code /proc/PID/fdinfo/N}
    * @param inode its inode number
-   * @return for a dump; the restore needs {@link InheritedDescriptor#file}
+   * @return for a dump; the restore needs {@link CriuOptions.Builder#inherit(String, Path)}
    */
   public static External file(int mountId, long inode) {
     return of("file", Long.toHexString(mountId) + ":" + Long.toHexString(inode), null);
@@ -88,7 +88,7 @@ public record External(String text) {
    *
    * @param rdev {@code st_rdev} of it
    * @param dev {@code st_dev} of it
-   * @return for a dump; the restore needs {@link InheritedDescriptor#terminal}
+   * @return for a dump; the restore needs {@link CriuOptions.Builder#inherit(String, Path)}
    */
   public static External terminal(long rdev, long dev) {
     return of("tty", Long.toHexString(rdev) + ":" + Long.toHexString(dev), null);
@@ -98,7 +98,7 @@ public record External(String text) {
    * A connected UNIX socket whose other end is outside the tree.
    *
    * @param inode its inode number, as in {@code /proc/PID/fd/N -> socket:[inode]}
-   * @return for a dump; the restore needs {@link InheritedDescriptor#socket}
+   * @return for a dump; the restore needs {@link CriuOptions.Builder#inherit(String, Path)}
    */
   public static External unixSocket(long inode) {
     return of("unix", Long.toString(inode), null);
@@ -109,7 +109,7 @@ public record External(String text) {
    * new pipe at the restore, with nobody at its other end.
    *
    * @param inode as in {@code /proc/PID/fd/N -> pipe:[inode]}
-   * @return for a dump; the restore needs {@link InheritedDescriptor#pipe}
+   * @return for a dump; the restore needs {@link CriuOptions.Builder#inherit(String, Path)}
    */
   public static External pipe(long inode) {
     return of("pipe", Long.toString(inode), null);
@@ -120,7 +120,7 @@ public record External(String text) {
    *
    * @param inode as in {@code /proc/PID/ns/net -> net:[inode]}
    * @param name what the image calls it
-   * @return for a dump; the restore needs {@link InheritedDescriptor#namespace}
+   * @return for a dump; the restore needs {@link CriuOptions.Builder#inherit(String, Path)}
    */
   public static External networkNamespace(long inode, String name) {
     return of("net", Long.toString(inode), name);
@@ -131,7 +131,7 @@ public record External(String text) {
    *
    * @param inode as in {@code /proc/PID/ns/pid -> pid:[inode]}
    * @param name what the image calls it
-   * @return for a dump; the restore needs {@link InheritedDescriptor#namespace}
+   * @return for a dump; the restore needs {@link CriuOptions.Builder#inherit(String, Path)}
    */
   public static External pidNamespace(long inode, String name) {
     return of("pid", Long.toString(inode), name);

@@ -3,11 +3,11 @@ package dev.gpuprocess.options;
 import dev.gpuprocess.GpuProcess;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.internal.text.Label;
+import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.process.ProcessIdentity;
-import java.nio.file.Path;
-import java.util.List;
+import java.time.Duration;
 import java.util.Optional;
-import java.util.Set;
+import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -16,22 +16,14 @@ import org.jspecify.annotations.Nullable;
  * <p>A restore with {@link ProcessImage} takes what must match the dump from the image's manifest,
  * in addition to what is set here.
  */
-public final class RestoreOptions extends TreeOptions {
+public final class RestoreOptions {
 
   private static final RestoreOptions DEFAULTS = builder().build();
 
   private final Builder set;
 
   private RestoreOptions(Builder set) {
-    super(set);
     this.set = set;
-    List<Namespace> joined = set.join.stream().map(JoinedNamespace::kind).toList();
-    refuse(
-        Set.copyOf(joined).size() < joined.size(),
-        "a tree joins one namespace of each kind at most");
-    refuse(
-        emptyNetworkNamespace() && joined.contains(Namespace.NET),
-        "a tree has one network namespace: set emptyNetworkNamespace or join one");
   }
 
   /**
@@ -71,51 +63,6 @@ public final class RestoreOptions extends TreeOptions {
     return Optional.ofNullable(set.expectedProcess);
   }
 
-  /** {@return whether the root joins our session instead of leading its own} */
-  public boolean shellJob() {
-    return set.shellJob;
-  }
-
-  /** {@return the root directory of the tree's mount namespace} */
-  public Optional<Path> root() {
-    return Optional.ofNullable(set.root);
-  }
-
-  /** {@return descriptors that replace those the tree had} */
-  public List<InheritedDescriptor> inherit() {
-    return set.inherit;
-  }
-
-  /** {@return existing namespaces that the tree joins} */
-  public List<JoinedNamespace> join() {
-    return set.join;
-  }
-
-  /** {@return whether kernel settings that do not exist here are skipped} */
-  public boolean weakSysctls() {
-    return set.weakSysctls;
-  }
-
-  /** {@return the security label in place of the one the tree had} */
-  public Optional<LsmProfile> lsmProfile() {
-    return Optional.ofNullable(set.lsmProfile);
-  }
-
-  /** {@return the SELinux context in place of those that mounts had} */
-  public Optional<String> lsmMountContext() {
-    return Optional.ofNullable(set.lsmMountContext);
-  }
-
-  /** {@return whether mounts are restored as on older kernels} */
-  public boolean mountCompatibility() {
-    return set.mountCompatibility;
-  }
-
-  /** {@return whether the rights of opened files may have changed} */
-  public boolean skipFileModeCheck() {
-    return set.skipFileModeCheck;
-  }
-
   /** {@return whether this machine is not compared with that of the dump} */
   public boolean skipMachineCheck() {
     return set.skipMachineCheck;
@@ -126,27 +73,97 @@ public final class RestoreOptions extends TreeOptions {
     return set.asChild;
   }
 
+  /** {@return CRIU's own switches} */
+  public CriuOptions criu() {
+    return set.criu;
+  }
+
+  /** {@return whether the tasks end up stopped} */
+  public boolean leaveStopped() {
+    return set.leaveStopped;
+  }
+
+  /** {@return how long CRIU may take before it is killed} */
+  public Duration deadline() {
+    return set.deadline;
+  }
+
+  /** {@return what ends the call early} */
+  public Optional<Cancellation> cancellation() {
+    return Optional.ofNullable(set.cancellation);
+  }
+
   /** Builds {@link RestoreOptions}; each method names its default. */
-  public static final class Builder extends TreeOptions.Builder<Builder> {
+  public static final class Builder extends OptionsBuilder<Builder> {
 
     private @Nullable String expectedLabel;
     private @Nullable ProcessIdentity expectedProcess;
-    private boolean shellJob;
-    private @Nullable Path root;
-    private List<InheritedDescriptor> inherit = List.of();
-    private List<JoinedNamespace> join = List.of();
-    private boolean weakSysctls;
-    private @Nullable LsmProfile lsmProfile;
-    private @Nullable String lsmMountContext;
-    private boolean mountCompatibility;
-    private boolean skipFileModeCheck;
     private boolean skipMachineCheck;
     private boolean asChild;
 
+    private CriuOptions criu = CriuOptions.ofDefaults();
+    private boolean leaveStopped;
+    private Duration deadline = Duration.ofMinutes(10);
+    private @Nullable Cancellation cancellation;
+
     private Builder() {}
 
-    @Override
-    Builder self() {
+    /**
+     * CRIU's own switches.
+     *
+     * @param criu the new value; {@link CriuOptions#ofDefaults()} by default
+     * @return this builder
+     */
+    public Builder criu(CriuOptions criu) {
+      this.criu = criu;
+      return this;
+    }
+
+    /**
+     * Changes CRIU's own switches, such as {@code criu(criu -> criu.tcpEstablished(true))}.
+     *
+     * @param change sets what differs from what was set before
+     * @return this builder
+     * @throws IllegalStateException when two of them exclude each other; the message names both
+     */
+    public Builder criu(Consumer<CriuOptions.Builder> change) {
+      CriuOptions.Builder changed = criu.toBuilder();
+      change.accept(changed);
+      return criu(changed.build());
+    }
+
+    /**
+     * Whether the tasks end up stopped, until they get a SIGCONT (CRIU {@code leave-stopped}).
+     *
+     * @param leaveStopped the new value; false by default
+     * @return this builder
+     */
+    public Builder leaveStopped(boolean leaveStopped) {
+      this.leaveStopped = leaveStopped;
+      return this;
+    }
+
+    /**
+     * How long CRIU may take before it is killed and the call throws {@link
+     * dev.gpuprocess.error.OperationTimedOutException}.
+     *
+     * @param deadline the new value; 10 minutes by default
+     * @return this builder
+     * @throws IllegalArgumentException unless it is positive
+     */
+    public Builder deadline(Duration deadline) {
+      this.deadline = Durations.positive("deadline", deadline);
+      return this;
+    }
+
+    /**
+     * Sets what ends the call early.
+     *
+     * @param cancellation the new value; nothing by default
+     * @return this builder
+     */
+    public Builder cancellation(Cancellation cancellation) {
+      this.cancellation = cancellation;
       return this;
     }
 
@@ -187,108 +204,6 @@ public final class RestoreOptions extends TreeOptions {
     public Builder expectNothing() {
       this.expectedLabel = null;
       this.expectedProcess = null;
-      return this;
-    }
-
-    /**
-     * Whether the root joins our session instead of leading its own (CRIU {@code shell-job}).
-     *
-     * @param shellJob the new value; false by default
-     * @return this builder
-     */
-    public Builder shellJob(boolean shellJob) {
-      this.shellJob = shellJob;
-      return this;
-    }
-
-    /**
-     * The root directory of the tree's mount namespace (CRIU {@code root}).
-     *
-     * @param root an existing mount point; by default that of CRIU
-     * @return this builder
-     */
-    public Builder root(Path root) {
-      this.root = root;
-      return this;
-    }
-
-    /**
-     * Adds descriptors that replace those the tree had (CRIU {@code inherit-fd}).
-     *
-     * @param more in addition to what was added before; none by default
-     * @return this builder
-     */
-    public Builder inherit(InheritedDescriptor... more) {
-      this.inherit = with(inherit, List.of(more));
-      return this;
-    }
-
-    /**
-     * Adds existing namespaces that the tree joins (CRIU {@code join-ns}), at most one of each
-     * kind.
-     *
-     * @param more in addition to what was added before; none by default
-     * @return this builder
-     */
-    public Builder join(JoinedNamespace... more) {
-      this.join = with(join, List.of(more));
-      return this;
-    }
-
-    /**
-     * Whether kernel settings (sysctls) that do not exist here are skipped (CRIU {@code
-     * weak-sysctls}).
-     *
-     * @param weakSysctls the new value; false by default
-     * @return this builder
-     */
-    public Builder weakSysctls(boolean weakSysctls) {
-      this.weakSysctls = weakSysctls;
-      return this;
-    }
-
-    /**
-     * The security label in place of the one the tree had (CRIU {@code lsm-profile}).
-     *
-     * @param lsmProfile the new value; by default the one it had
-     * @return this builder
-     */
-    public Builder lsmProfile(LsmProfile lsmProfile) {
-      this.lsmProfile = lsmProfile;
-      return this;
-    }
-
-    /**
-     * The SELinux context in place of those that mounts had (CRIU {@code lsm-mount-context}).
-     *
-     * @param lsmMountContext the new value; by default those they had
-     * @return this builder
-     */
-    public Builder lsmMountContext(String lsmMountContext) {
-      this.lsmMountContext = lsmMountContext;
-      return this;
-    }
-
-    /**
-     * Whether mounts are restored as on kernels before 5.15 (CRIU {@code mntns-compat-mode}).
-     *
-     * @param mountCompatibility the new value; false by default
-     * @return this builder
-     */
-    public Builder mountCompatibility(boolean mountCompatibility) {
-      this.mountCompatibility = mountCompatibility;
-      return this;
-    }
-
-    /**
-     * Whether the rights of opened files may have changed since the dump (CRIU {@code
-     * skip-file-rwx-check}).
-     *
-     * @param skipFileModeCheck the new value; false by default
-     * @return this builder
-     */
-    public Builder skipFileModeCheck(boolean skipFileModeCheck) {
-      this.skipFileModeCheck = skipFileModeCheck;
       return this;
     }
 

@@ -39,16 +39,6 @@ public interface RestoreListener {
   default void postSetupNamespaces() throws VetoException {}
 
   /**
-   * A terminal whose other end was outside the tree is restored ({@code orphan-pts-master}). Called
-   * only with {@link RestoreFlag#ORPHAN_TERMINALS}.
-   *
-   * @param master the descriptor of its master end in this JVM; it is closed when this returns, so
-   *     duplicate it to keep the terminal
-   * @throws VetoException to stop the restore
-   */
-  default void orphanTerminal(int master) throws VetoException {}
-
-  /**
    * The tree is complete but does not run yet ({@code post-restore}).
    *
    * @param pid its root, in CRIU's pid namespace

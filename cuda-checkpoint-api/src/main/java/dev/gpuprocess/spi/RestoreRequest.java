@@ -2,7 +2,6 @@ package dev.gpuprocess.spi;
 
 import dev.gpuprocess.options.RestoreOptions;
 import java.nio.file.Path;
-import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -12,16 +11,10 @@ import org.jspecify.annotations.Nullable;
  * @param work an existing directory for CRIU's log and statistics
  * @param pid the pid that the root of the tree had and will have
  * @param options how to restore, with the deadline
- * @param flags what else to do
  * @param plugin the plugin that CRIU loads, which the images need; null for none
  */
 public record RestoreRequest(
-    Path images,
-    Path work,
-    int pid,
-    RestoreOptions options,
-    Set<RestoreFlag> flags,
-    @Nullable GpuPlugin plugin) {
+    Path images, Path work, int pid, RestoreOptions options, @Nullable GpuPlugin plugin) {
 
   /**
    * Checks the options.
@@ -30,7 +23,6 @@ public record RestoreRequest(
    *     manifest can tell
    */
   public RestoreRequest {
-    flags = Set.copyOf(flags);
     if (options.expectedLabel().isPresent() || options.expectedProcess().isPresent()) {
       throw new IllegalArgumentException(
           "CRIU's images have no label or process identity: to expect one, restore with ProcessImage");
@@ -44,11 +36,9 @@ public record RestoreRequest(
    * @param work an existing directory for CRIU's log and statistics
    * @param pid the pid that the root of the tree had and will have
    * @param options how to restore, with the deadline
-   * @param flags what else to do
    */
-  public RestoreRequest(
-      Path images, Path work, int pid, RestoreOptions options, RestoreFlag... flags) {
-    this(images, work, pid, options, Set.of(flags), null);
+  public RestoreRequest(Path images, Path work, int pid, RestoreOptions options) {
+    this(images, work, pid, options, null);
   }
 
   /**
@@ -58,6 +48,6 @@ public record RestoreRequest(
    * @return a copy
    */
   public RestoreRequest with(@Nullable GpuPlugin allowed) {
-    return new RestoreRequest(images, work, pid, options, flags, allowed);
+    return new RestoreRequest(images, work, pid, options, allowed);
   }
 }

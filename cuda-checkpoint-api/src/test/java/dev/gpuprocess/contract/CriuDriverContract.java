@@ -47,7 +47,7 @@ import org.junit.jupiter.api.io.TempDir;
 public abstract class CriuDriverContract {
 
   private static final RestoreOptions AS_SHELL_JOB =
-      RestoreOptions.builder().shellJob(true).deadline(Duration.ofSeconds(30)).build();
+      RestoreOptions.builder().criu(c -> c.shellJob(true)).deadline(Duration.ofSeconds(30)).build();
 
   /** Files of the test. */
   @TempDir protected Path directory;
@@ -348,7 +348,7 @@ public abstract class CriuDriverContract {
           assertThrows(
               CriuException.class,
               () -> driver().dump(dumpOf(workload.identity()), DumpListener.NONE));
-      assertTrue(e.getMessage().contains("DumpOptions.tcpEstablished(true)"), e.getMessage());
+      assertTrue(e.getMessage().contains("CriuOptions.tcpEstablished(true)"), e.getMessage());
       assertTrue(e.criu().firstError().contains("Connected TCP socket"), e.criu()::firstError);
       assertTrue(workload.identity().isAlive());
     }

@@ -15,8 +15,8 @@ import dev.gpuprocess.LockedProcess;
 import dev.gpuprocess.PoisonedProcessException;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.Recovered;
-import dev.gpuprocess.RequestPlan;
 import dev.gpuprocess.RunningProcess;
+import dev.gpuprocess.SnapshotPlan;
 import dev.gpuprocess.contract.RequiresCriu;
 import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.GpuCheckpointException;
@@ -172,7 +172,7 @@ class SnippetsTest {
     LaunchedProcess requesting =
         GpuProcess.launch(
             LaunchOptions.builder("sh", "train.sh").build(),
-            RequestPlan.into(ImageStore.at(Path.of("images", "requested"))).build());
+            SnapshotPlan.into(ImageStore.at(Path.of("images", "requested"))).build());
     // [end:requests]
     assertEquals(
         OptionalInt.of(0), requesting.awaitExit(Duration.ofMinutes(1)).orElseThrow().code());

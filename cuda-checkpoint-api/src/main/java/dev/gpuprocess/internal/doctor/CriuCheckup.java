@@ -84,7 +84,7 @@ final class CriuCheckup {
       checkup.warning(
           FIREWALL,
           "is not on the PATH; CRIU runs it to dump connected TCP sockets"
-              + " (DumpOptions.tcpEstablished), and for nothing else",
+              + " (CriuOptions.tcpEstablished), and for nothing else",
           "install iptables if you need that");
     }
   }

@@ -86,7 +86,7 @@ record Isolation(List<Path> mounts) {
         IntStream.range(0, mounts.size())
             .mapToObj(i -> External.mount(mounts.get(i), NAME.formatted(i)))
             .toArray(External[]::new);
-    return options.toBuilder().external(external).build();
+    return options.toBuilder().criu(c -> c.external(external)).build();
   }
 
   /** That of an image; empty when its process was not isolated. */
@@ -121,8 +121,10 @@ record Isolation(List<Path> mounts) {
         IntStream.range(0, mounts.size())
             .mapToObj(i -> External.restoredMount(NAME.formatted(i), mounts.get(i)))
             .toArray(External[]::new);
-    RestoreOptions.Builder all = options.toBuilder().external(external);
+    RestoreOptions.Builder all = options.toBuilder().criu(c -> c.external(external));
     // Without it CRIU stops with "BUG at criu/mount.c".
-    return options.root().isPresent() ? all.build() : all.root(Path.of("/")).build();
+    return options.criu().root().isPresent()
+        ? all.build()
+        : all.criu(c -> c.root(Path.of("/"))).build();
   }
 }

@@ -33,17 +33,17 @@ public final class ManifestOptions {
     boolean shellJob = Processes.stat(root).map(stat -> !stat.leadsSession()).orElse(false);
     return new Manifest.Options(
         shellJob,
-        dump.tcpEstablished(),
-        dump.tcpClose(),
-        dump.externalUnixSockets(),
-        dump.fileLocks(),
-        dump.allowUprobes(),
-        dump.emptyNetworkNamespace(),
-        dump.mounts().autoDetect(),
-        dump.mounts().allowShared(),
-        dump.mounts().allowMasters(),
-        dump.mounts().fileSystems(),
-        dump.cgroups().map(cgroups -> cgroups.mode().name()).orElse(""),
+        dump.criu().tcpEstablished(),
+        dump.criu().tcpClose(),
+        dump.criu().externalUnixSockets(),
+        dump.criu().fileLocks(),
+        dump.criu().allowUprobes(),
+        dump.criu().emptyNetworkNamespace(),
+        dump.criu().mounts().autoDetect(),
+        dump.criu().mounts().allowShared(),
+        dump.criu().mounts().allowMasters(),
+        dump.criu().mounts().fileSystems(),
+        dump.criu().cgroups().map(cgroups -> cgroups.mode().name()).orElse(""),
         isolation.map(Isolation::names).orElse(null),
         plugin == null ? null : plugin.id());
   }
@@ -55,18 +55,24 @@ public final class ManifestOptions {
   public static RestoreOptions with(Manifest.Options kept, RestoreOptions wanted) {
     RestoreOptions.Builder all =
         wanted.toBuilder()
-            .shellJob(kept.shellJob() || wanted.shellJob())
-            .externalUnixSockets(kept.externalUnixSockets() || wanted.externalUnixSockets())
-            .fileLocks(kept.fileLocks() || wanted.fileLocks())
-            .allowUprobes(kept.allowUprobes() || wanted.allowUprobes())
-            .emptyNetworkNamespace(kept.emptyNetworkNamespace() || wanted.emptyNetworkNamespace())
-            .mounts(mounts(kept, wanted.mounts()));
-    if (!wanted.tcpClose() && !wanted.tcpEstablished()) {
+            .criu(
+                criu ->
+                    criu.shellJob(kept.shellJob() || wanted.criu().shellJob())
+                        .externalUnixSockets(
+                            kept.externalUnixSockets() || wanted.criu().externalUnixSockets())
+                        .fileLocks(kept.fileLocks() || wanted.criu().fileLocks())
+                        .allowUprobes(kept.allowUprobes() || wanted.criu().allowUprobes())
+                        .emptyNetworkNamespace(
+                            kept.emptyNetworkNamespace() || wanted.criu().emptyNetworkNamespace())
+                        .mounts(mounts(kept, wanted.criu().mounts())));
+    if (!wanted.criu().tcpClose() && !wanted.criu().tcpEstablished()) {
       // A dump had at most one of them.
-      all.tcpEstablished(kept.tcpEstablished()).tcpClose(kept.tcpClose());
+      all.criu(c -> c.tcpEstablished(kept.tcpEstablished()).tcpClose(kept.tcpClose()));
     }
-    if (!kept.cgroups().isEmpty() && wanted.cgroups().isEmpty() && !wanted.unprivileged()) {
-      all.cgroups(Cgroups.of(CgroupMode.valueOf(kept.cgroups())));
+    if (!kept.cgroups().isEmpty()
+        && wanted.criu().cgroups().isEmpty()
+        && !wanted.criu().unprivileged()) {
+      all.criu(c -> c.cgroups(Cgroups.of(CgroupMode.valueOf(kept.cgroups()))));
     }
     return all.build();
   }

@@ -6,11 +6,10 @@ import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.image.MemoryFile;
 import dev.gpuprocess.internal.image.VerifiedImage;
 import dev.gpuprocess.internal.linux.Descriptors;
-import dev.gpuprocess.options.InheritedDescriptor;
 import dev.gpuprocess.options.RestoreOptions;
 import java.io.IOException;
-import java.util.ArrayList;
-import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
 
 /**
  * The memory files of an image, open for a restore. CRIU takes them for the files of the paths that
@@ -18,7 +17,7 @@ import java.util.List;
  */
 final class MemoryDescriptors implements AutoCloseable {
 
-  private final List<InheritedDescriptor> open = new ArrayList<>();
+  private final Map<String, Integer> open = new TreeMap<>();
 
   private MemoryDescriptors() {}
 
@@ -28,7 +27,7 @@ final class MemoryDescriptors implements AutoCloseable {
       for (MemoryFile memory : manifest.memoryFiles()) {
         // A private mapping needs no right to write. The name is CRIU's: without the first slash.
         int descriptor = Descriptors.openToRead(image.file(memory));
-        all.open.add(new InheritedDescriptor(memory.mappedAs().substring(1), descriptor, null));
+        all.open.put(memory.mappedAs().substring(1), descriptor);
       }
       return all;
     } catch (IOException e) {
@@ -45,12 +44,12 @@ final class MemoryDescriptors implements AutoCloseable {
   RestoreOptions with(RestoreOptions options) {
     return open.isEmpty()
         ? options
-        : options.toBuilder().inherit(open.toArray(new InheritedDescriptor[0])).build();
+        : options.toBuilder().criu(criu -> open.forEach(criu::inherit)).build();
   }
 
   @Override
   public void close() {
-    open.forEach(each -> Descriptors.close(each.descriptor()));
+    open.values().forEach(Descriptors::close);
     open.clear();
   }
 }

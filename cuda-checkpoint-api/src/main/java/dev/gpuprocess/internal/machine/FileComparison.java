@@ -50,9 +50,10 @@ final class FileComparison {
     List<String> hostMounts = manifest.options().hostMounts();
     this.mounts = hostMounts == null ? List.of() : hostMounts;
     // Below another root directory a path is another file.
-    boolean isElsewhere = options.root().filter(root -> !root.equals(ROOT)).isPresent();
+    boolean isElsewhere = options.criu().root().filter(root -> !root.equals(ROOT)).isPresent();
     this.files = before == null || isElsewhere ? List.of() : before.files();
-    this.bySizeAlone = options.fileValidation().filter(FileValidation.SIZE::equals).isPresent();
+    this.bySizeAlone =
+        options.criu().fileValidation().filter(FileValidation.SIZE::equals).isPresent();
   }
 
   /**

@@ -59,7 +59,11 @@ final class MachineComparison {
     missing.removeAll(here.cpu().features());
     if (!missing.isEmpty() && !here.cpu().features().isEmpty()) {
       boolean asked =
-          options.cpuCheck().map(check -> check.compareTo(CpuCheck.INSTRUCTIONS) >= 0).orElse(true);
+          options
+              .criu()
+              .cpuCheck()
+              .map(check -> check.compareTo(CpuCheck.INSTRUCTIONS) >= 0)
+              .orElse(true);
       add(
           Aspect.CPU,
           "CPU",

@@ -91,7 +91,8 @@ class FileComparisonTest {
     Path library = Files.write(directory.resolve("lib.so"), elf(8));
     MappedFile recorded = new MappedFile(path("lib.so"), 256, "07000000", null);
     assertPrevents(recorded, "build id 07000000 in the image, build id 08000000 here");
-    RestoreOptions bySize = RestoreOptions.builder().fileValidation(FileValidation.SIZE).build();
+    RestoreOptions bySize =
+        RestoreOptions.builder().criu(c -> c.fileValidation(FileValidation.SIZE)).build();
     assertEquals(
         List.of(false),
         differences(bySize, List.of(recorded)).stream().map(MachineDifference::prevents).toList());
@@ -154,9 +155,9 @@ class FileComparisonTest {
   @Test
   void belowAnotherRootNothingIsCompared() {
     List<MappedFile> files = List.of(new MappedFile(path("none"), 256, "07", null));
-    RestoreOptions elsewhere = RestoreOptions.builder().root(directory).build();
+    RestoreOptions elsewhere = RestoreOptions.builder().criu(c -> c.root(directory)).build();
     assertEquals(List.of(), differences(elsewhere, files));
-    RestoreOptions same = RestoreOptions.builder().root(Path.of("/")).build();
+    RestoreOptions same = RestoreOptions.builder().criu(c -> c.root(Path.of("/"))).build();
     assertEquals(1, differences(same, files).size());
   }
 }

@@ -143,7 +143,7 @@ class MachineComparisonTest {
     features = List.of("avx2", "gfni");
     assertDifference(true, "CPU: A Xeon with avx512f, sse4_2 in the image, An EPYC without here");
     for (CpuCheck lax : new CpuCheck[] {CpuCheck.NONE, CpuCheck.FPU}) {
-      RestoreOptions options = RestoreOptions.builder().cpuCheck(lax).build();
+      RestoreOptions options = RestoreOptions.builder().criu(c -> c.cpuCheck(lax)).build();
       assertEquals(
           List.of(false), differences(options).stream().map(MachineDifference::prevents).toList());
     }

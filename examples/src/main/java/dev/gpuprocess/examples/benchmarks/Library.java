@@ -33,7 +33,7 @@ final class Library implements Contender {
   @Override
   public void restore(int pid, Path place) throws IOException {
     Path work = Files.createDirectory(place.resolve("work"));
-    RestoreOptions options = RestoreOptions.builder().shellJob(true).build();
+    RestoreOptions options = RestoreOptions.builder().criu(c -> c.shellJob(true)).build();
     PlainImage.restore(criu, place.resolve("image"), work, options);
   }
 

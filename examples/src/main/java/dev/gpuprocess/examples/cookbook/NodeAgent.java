@@ -62,7 +62,8 @@ public final class NodeAgent implements AutoCloseable {
   /** Takes snapshots of a job from now on. The name must be a valid directory name. */
   public RepeatedSnapshots watch(String job, long pid) {
     SnapshotPlan plan =
-        SnapshotPlan.every(interval, store(job))
+        SnapshotPlan.into(store(job))
+            .every(interval)
             .retention(retention)
             .options(DumpOptions.builder().label(job).build())
             .listener(new Report(job))

@@ -26,10 +26,7 @@ final class TrainerCheck {
   /** What loaders need: unlinked semaphores and shared memory, locks, connections among them. */
   private static final DumpOptions WITH_LOADERS =
       DumpOptions.builder()
-          .linkRemap(true)
-          .ghostLimit(64L << 20)
-          .fileLocks(true)
-          .tcpEstablished(true)
+          .criu(c -> c.linkRemap(true).ghostLimit(64L << 20).fileLocks(true).tcpEstablished(true))
           .build();
 
   private final Machine machine;

@@ -35,10 +35,7 @@ final class TrainingJobCheck {
    */
   static final DumpOptions PYTORCH =
       DumpOptions.builder()
-          .linkRemap(true)
-          .ghostLimit(64L << 20)
-          .fileLocks(true)
-          .tcpEstablished(true)
+          .criu(c -> c.linkRemap(true).ghostLimit(64L << 20).fileLocks(true).tcpEstablished(true))
           .releaseInheritedGpu(true)
           .build();
 

@@ -2,7 +2,7 @@ package dev.gpuprocess.examples.zdtm;
 
 import dev.gpuprocess.options.CgroupMode;
 import dev.gpuprocess.options.Cgroups;
-import dev.gpuprocess.options.TreeOptions;
+import dev.gpuprocess.options.CriuOptions;
 import java.nio.file.Path;
 import java.util.Deque;
 import org.jspecify.annotations.Nullable;
@@ -37,9 +37,9 @@ final class CgroupOptions {
   }
 
   /** Adds all of it, if there is anything. */
-  void addTo(TreeOptions.Builder<?> options) {
+  void addTo(CriuOptions.Builder criu) {
     if (cgroups != null) {
-      options.cgroups(cgroups);
+      criu.cgroups(cgroups);
     }
   }
 }

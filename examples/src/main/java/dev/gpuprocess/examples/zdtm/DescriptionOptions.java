@@ -1,12 +1,10 @@
 package dev.gpuprocess.examples.zdtm;
 
+import dev.gpuprocess.options.CriuOptions;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.External;
-import dev.gpuprocess.options.JoinedNamespace;
-import dev.gpuprocess.options.Namespace;
 import dev.gpuprocess.options.NetworkLock;
 import dev.gpuprocess.options.RestoreOptions;
-import dev.gpuprocess.options.TreeOptions;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayDeque;
@@ -28,6 +26,7 @@ final class DescriptionOptions {
   private static final String CGROUPS = "--manage-cgroups";
 
   private final Deque<String> words;
+  private final CriuOptions.Builder criu = CriuOptions.builder().ghostLimit(GHOST_LIMIT);
   private final CgroupOptions cgroups = new CgroupOptions();
   private final MountOptions mounts = new MountOptions();
 
@@ -44,90 +43,71 @@ final class DescriptionOptions {
   }
 
   /**
-   * Those of the dump.
+   * Those of a dump.
    *
-   * @throws NotHereException when it asks for one that the library has not
+   * @throws NotHereException when it asks for one that the library does not have
    */
   static DumpOptions dump(List<String> words) throws NotHereException {
-    return new DescriptionOptions(words).dump();
+    return DumpOptions.builder()
+        .deadline(DEADLINE)
+        .criu(new DescriptionOptions(words).options())
+        .build();
   }
 
   /**
-   * Those of the restore.
+   * Those of a restore.
    *
-   * @throws NotHereException when it asks for one that the library has not
+   * @throws NotHereException when it asks for one that the library does not have
    */
   static RestoreOptions restore(List<String> words) throws NotHereException {
-    return new DescriptionOptions(words).restore();
+    return RestoreOptions.builder()
+        .deadline(DEADLINE)
+        .criu(new DescriptionOptions(words).options())
+        .build();
   }
 
-  private DumpOptions dump() throws NotHereException {
-    DumpOptions.Builder options = DumpOptions.builder().deadline(DEADLINE).ghostLimit(GHOST_LIMIT);
+  private CriuOptions options() throws NotHereException {
     while (!words.isEmpty()) {
       String word = words.remove();
       switch (word) {
-        case "--link-remap" -> options.linkRemap(true);
-        case "--skip-in-flight" -> options.tcpSkipInFlight(true);
-        case "--force-irmap" -> options.forceIrmap(true);
-        case "--irmap-scan-path" -> options.irmapScanPaths(Path.of(words.remove()));
-        case "--ghost-limit" -> options.ghostLimit(bytes(words.remove()));
-        case "--ghost-fiemap" -> options.ghostFiemap(true);
-        case "--no-ghost-fiemap" -> options.ghostFiemap(false);
+        case "--tcp-established" -> criu.tcpEstablished(true);
+        case "--tcp-close" -> criu.tcpClose(true);
+        case "--skip-in-flight" -> criu.tcpSkipInFlight(true);
         case "--network-lock" ->
-            options.networkLock(NetworkLock.valueOf(words.remove().toUpperCase(Locale.ROOT)));
-        default -> common(options, word);
-      }
-    }
-    cgroups.addTo(options);
-    return options.mounts(mounts.mounts()).build();
-  }
-
-  private RestoreOptions restore() throws NotHereException {
-    RestoreOptions.Builder options = RestoreOptions.builder().deadline(DEADLINE);
-    while (!words.isEmpty()) {
-      String word = words.remove();
-      switch (word) {
-        // CRIU takes these for a restore too, and does nothing with them.
-        case "--link-remap", "--skip-in-flight", "--force-irmap" -> {}
-        case "--ghost-limit", "--irmap-scan-path" -> words.remove();
-        case "--root" -> options.root(Path.of(words.remove()));
-        case "--mntns-compat-mode" -> options.mountCompatibility(true);
-        case "--no-mntns-compat-mode" -> options.mountCompatibility(false);
-        case "--lsm-mount-context" -> options.lsmMountContext(words.remove());
-        case "--join-ns" -> options.join(namespace(words.remove()));
-        default -> common(options, word);
-      }
-    }
-    cgroups.addTo(options);
-    return options.mounts(mounts.mounts()).build();
-  }
-
-  private void common(TreeOptions.Builder<?> options, String word) throws NotHereException {
-    switch (word) {
-      case "--tcp-established" -> options.tcpEstablished(true);
-      case "--tcp-close" -> options.tcpClose(true);
-      case "--ext-unix-sk" -> options.externalUnixSockets(true);
-      case "--file-locks" -> options.fileLocks(true);
-      case "--allow-uprobes" -> options.allowUprobes(true);
-      case "--external" -> external(options, words.remove());
-      default -> {
-        if (!mounts.take(word, words) && !cgroups.take(word, words)) {
-          throw new NotHereException("asks for " + word + ", which the library has not");
+            criu.networkLock(NetworkLock.valueOf(words.remove().toUpperCase(Locale.ROOT)));
+        case "--ext-unix-sk" -> criu.externalUnixSockets(true);
+        case "--file-locks" -> criu.fileLocks(true);
+        case "--link-remap" -> criu.linkRemap(true);
+        case "--ghost-limit" -> criu.ghostLimit(bytes(words.remove()));
+        case "--ghost-fiemap" -> criu.ghostFiemap(true);
+        case "--no-ghost-fiemap" -> criu.ghostFiemap(false);
+        case "--force-irmap" -> criu.forceIrmap(true);
+        case "--irmap-scan-path" -> criu.irmapScanPaths(Path.of(words.remove()));
+        case "--allow-uprobes" -> criu.allowUprobes(true);
+        case "--root" -> criu.root(Path.of(words.remove()));
+        case "--mntns-compat-mode" -> criu.mountCompatibility(true);
+        case "--no-mntns-compat-mode" -> criu.mountCompatibility(false);
+        case "--lsm-mount-context" -> criu.lsmMountContext(words.remove());
+        case "--join-ns" -> {
+          String[] kindAndFile = words.remove().split(":", 2);
+          criu.joinNamespace(kindAndFile[0], Path.of(kindAndFile[1]));
+        }
+        case "--external" -> external(words.remove());
+        default -> {
+          if (!mounts.take(word, words) && !cgroups.take(word, words)) {
+            throw new NotHereException("asks for " + word + ", which the library does not have");
+          }
         }
       }
     }
+    cgroups.addTo(criu);
+    return criu.mounts(mounts.mounts()).build();
   }
 
-  private void external(TreeOptions.Builder<?> options, String text) {
+  private void external(String text) {
     if (!mounts.takeAutomatic(text)) {
-      options.external(new External(text));
+      criu.external(new External(text));
     }
-  }
-
-  private static JoinedNamespace namespace(String text) {
-    String[] parts = text.split(":", 2);
-    return JoinedNamespace.of(
-        Namespace.valueOf(parts[0].toUpperCase(Locale.ROOT)), Path.of(parts[1]));
   }
 
   private static long bytes(String size) {

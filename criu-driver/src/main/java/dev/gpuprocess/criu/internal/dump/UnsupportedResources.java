@@ -152,7 +152,7 @@ final class UnsupportedResources {
                 pid,
                 "descriptor " + found.group(2),
                 found.group(3),
-                "DumpOptions.external(External.file(%s, inode))".formatted(found.group(1))))
+                "CriuOptions.external(External.file(%s, inode))".formatted(found.group(1))))
         : Optional.empty();
   }
 

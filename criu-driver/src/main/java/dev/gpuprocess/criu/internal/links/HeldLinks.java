@@ -57,7 +57,7 @@ public final class HeldLinks {
    * @throws ImageException if they cannot be copied
    */
   public static HeldLinks hold(Path images, ProcessIdentity root, DumpOptions options) {
-    if (!options.linkRemap()) {
+    if (!options.criu().linkRemap()) {
       return NONE;
     }
     try {
@@ -126,13 +126,13 @@ public final class HeldLinks {
 
   private static boolean isToBeHeld(
       Path link, FileNode file, ProcessIdentity root, DumpOptions options) {
-    if (file.bytes() <= options.ghostLimit()) {
+    if (file.bytes() <= options.criu().ghostLimit()) {
       return true;
     }
     if (options.leaveRunning()) {
       throw new ImageException(
           ImageException.Reason.NOT_DUMPED,
-          "process %s has an unlinked file of %s MiB in %s open, which is larger than the ghost limit: raise DumpOptions.ghostLimit"
+          "process %s has an unlinked file of %s MiB in %s open, which is larger than the ghost limit: raise CriuOptions.ghostLimit"
               .formatted(root.pid(), file.bytes() >> 20, link.getParent()),
           Failure.of("dump", root.pid()));
     }

@@ -15,11 +15,11 @@ public final class Hints {
   private static final Map<String, String> RESTORE = new LinkedHashMap<>();
 
   static {
-    DUMP.put("Connected TCP socket", "set DumpOptions.tcpEstablished(true)");
-    DUMP.put("Some file locks are hold", "set DumpOptions.fileLocks(true)");
-    DUMP.put("Can't dump ghost file", "raise DumpOptions.ghostLimit(bytes)");
-    DUMP.put("Use link-remap option", "set DumpOptions.linkRemap(true)");
-    DUMP.put("External socket", "set DumpOptions.externalUnixSockets(true)");
+    DUMP.put("Connected TCP socket", "set CriuOptions.tcpEstablished(true)");
+    DUMP.put("Some file locks are hold", "set CriuOptions.fileLocks(true)");
+    DUMP.put("Can't dump ghost file", "raise CriuOptions.ghostLimit(bytes)");
+    DUMP.put("Use link-remap option", "set CriuOptions.linkRemap(true)");
+    DUMP.put("External socket", "set CriuOptions.externalUnixSockets(true)");
     DUMP.put(
         "BUG! Unknown socket",
         "it has a socket of a family that CRIU does not support, such as AF_ALG or AF_VSOCK: let the"
@@ -27,7 +27,7 @@ public final class Hints {
     DUMP.put(
         "OOM storing pipe",
         "CRIU dumps at most 1024 pipes per tree: let the processes close some first");
-    DUMP.put("ptables", "install iptables, or set DumpOptions.networkLock(NFTABLES)");
+    DUMP.put("ptables", "install iptables, or set CriuOptions.networkLock(NFTABLES)");
     DUMP.put(
         "Can't get rlimit",
         "give CRIU CAP_SYS_RESOURCE, which it needs for other users' processes");
@@ -37,18 +37,17 @@ public final class Hints {
         "has bad size",
         "the file has changed since the dump: put the old version back, or restore a newer image");
     RESTORE.put(
-        "mount.c:",
-        "CRIU cannot recreate these mounts: set RestoreOptions.mountCompatibility(true)");
+        "mount.c:", "CRIU cannot recreate these mounts: set CriuOptions.mountCompatibility(true)");
     RESTORE.put(
         "Can't bind inet socket",
         "a port on which it listened is held by connections that it has closed (TIME_WAIT, up to a"
             + " minute after they were) or by another process (ss -antp tells): restore it again"
             + " after a minute, or when the other has ended");
-    RESTORE.put("Connected TCP socket", "set RestoreOptions.tcpEstablished(true)");
-    RESTORE.put("file locks", "set RestoreOptions.fileLocks(true)");
-    RESTORE.put("External socket", "set RestoreOptions.externalUnixSockets(true)");
-    RESTORE.put("shell-job", "set RestoreOptions.shellJob(true)");
-    RESTORE.put("shell job", "set RestoreOptions.shellJob(true)");
+    RESTORE.put("Connected TCP socket", "set CriuOptions.tcpEstablished(true)");
+    RESTORE.put("file locks", "set CriuOptions.fileLocks(true)");
+    RESTORE.put("External socket", "set CriuOptions.externalUnixSockets(true)");
+    RESTORE.put("shell-job", "set CriuOptions.shellJob(true)");
+    RESTORE.put("shell job", "set CriuOptions.shellJob(true)");
   }
 
   private Hints() {}

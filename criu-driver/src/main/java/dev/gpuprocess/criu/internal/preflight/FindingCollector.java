@@ -82,7 +82,7 @@ final class FindingCollector {
     add(place, new Problem(Severity.PROBLEM, place.pid(), place.kind(), name, why, cure, null));
   }
 
-  /** Reports something that an option allows, such as {@code DumpOptions.fileLocks(true)}. */
+  /** Reports something that an option allows, such as {@code CriuOptions.fileLocks(true)}. */
   void needs(ResourceRef place, String name, String why, String option) {
     needs(place, name, why, option, "set " + option);
   }

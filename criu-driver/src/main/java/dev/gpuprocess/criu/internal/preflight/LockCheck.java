@@ -29,7 +29,7 @@ final class LockCheck {
 
   LockCheck(FindingCollector findings, DumpOptions options) {
     this.findings = findings;
-    this.lockedInodes = options.fileLocks() ? Set.of() : lockedInodes();
+    this.lockedInodes = options.criu().fileLocks() ? Set.of() : lockedInodes();
   }
 
   private static Set<Long> lockedInodes() {
@@ -54,7 +54,7 @@ final class LockCheck {
                       place,
                       target,
                       "is locked (%s) by this tree".formatted(kind),
-                      "DumpOptions.fileLocks(true)"));
+                      "CriuOptions.fileLocks(true)"));
     }
   }
 

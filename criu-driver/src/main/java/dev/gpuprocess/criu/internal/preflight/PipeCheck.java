@@ -76,7 +76,7 @@ final class PipeCheck {
   void finish() {
     Map<Long, Ends> suspects = new LinkedHashMap<>(pipes);
     suspects.values().removeIf(Ends::both);
-    suspects.keySet().removeIf(inode -> options.external().contains(External.pipe(inode)));
+    suspects.keySet().removeIf(inode -> options.criu().external().contains(External.pipe(inode)));
     // A pipe that has no other end now has none after a restore either.
     suspects.values().removeIf(ends -> !PipeEnds.hasOtherEnd(ends.places.get(0)).orElse(true));
     if (suspects.isEmpty()) {
@@ -105,9 +105,9 @@ final class PipeCheck {
                 ends.writes
                     ? "nobody would read it, and the next write would kill the process"
                     : "nobody would write to it, and the next read would return end of file");
-    String option = "DumpOptions.external(External.pipe(%s))".formatted(inode);
+    String option = "CriuOptions.external(External.pipe(%s))".formatted(inode);
     String cure =
-        "start the job with a file in its place, or set %s and give the restore another with InheritedDescriptor.pipe(%s)"
+        "start the job with a file in its place, or set %s and give the restore another with CriuOptions.inherit(\"pipe:[%s]\", file)"
             .formatted(option, inode);
     for (ResourceRef place : ends.places.stream().distinct().toList()) {
       int number = Integer.parseInt(place.handle());

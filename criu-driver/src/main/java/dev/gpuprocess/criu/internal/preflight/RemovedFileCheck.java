@@ -25,7 +25,7 @@ final class RemovedFileCheck {
     }
     if (node.links() == 0) {
       lookAtSize(place, name(target), node);
-    } else if (!options.linkRemap()
+    } else if (!options.criu().linkRemap()
         && target.endsWith(REMOVED)
         && place
             .seenByProcess(target)
@@ -35,14 +35,14 @@ final class RemovedFileCheck {
           place,
           name(target),
           "was removed under this name and has another one that CRIU cannot know",
-          "DumpOptions.linkRemap(true)");
+          "CriuOptions.linkRemap(true)");
     }
   }
 
   /** The mount is not compared: what matters is that this file has been declared external. */
   private boolean isExternal(FileNode node) {
     String end = ":" + Long.toHexString(node.inode()) + "]";
-    return options.external().stream()
+    return options.criu().external().stream()
         .anyMatch(each -> each.text().startsWith("file[") && each.text().endsWith(end));
   }
 
@@ -54,18 +54,18 @@ final class RemovedFileCheck {
 
   /** CRIU counts the blocks on disk: a hole counts nothing, and the last block counts in full. */
   private void lookAtSize(ResourceRef place, String name, FileNode node) {
-    if (node.bytes() <= options.ghostLimit() / 2) {
+    if (node.bytes() <= options.criu().ghostLimit() / 2) {
       return;
     }
     // Only here, as loading jnr-posix takes a third of a second.
     long bytes = Posix.allocatedBytes(place.link());
-    if (bytes > options.ghostLimit()) {
+    if (bytes > options.criu().ghostLimit()) {
       findings.needs(
           place,
           name,
           "was removed, and its %s bytes are more than CRIU may copy into the image"
               .formatted(bytes),
-          "DumpOptions.ghostLimit(%s)".formatted(bytes));
+          "CriuOptions.ghostLimit(%s)".formatted(bytes));
     }
   }
 }

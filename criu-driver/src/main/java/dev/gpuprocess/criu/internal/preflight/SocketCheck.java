@@ -89,18 +89,20 @@ final class SocketCheck {
   }
 
   private void lookAtTcp(ResourceRef place, TcpSocket socket) {
-    if (socket.isListening() && socket.waiting() > 0 && !options.tcpSkipInFlight()) {
+    if (socket.isListening() && socket.waiting() > 0 && !options.criu().tcpSkipInFlight()) {
       findings.needs(
           place,
           "tcp listener " + socket.local(),
           "has connections that it has not accepted",
-          "DumpOptions.tcpSkipInFlight(true)");
-    } else if (socket.isConnected() && !options.tcpEstablished() && !options.tcpClose()) {
+          "CriuOptions.tcpSkipInFlight(true)");
+    } else if (socket.isConnected()
+        && !options.criu().tcpEstablished()
+        && !options.criu().tcpClose()) {
       findings.needs(
           place,
           "tcp " + socket.local() + " -> " + socket.remote(),
           "is connected",
-          "DumpOptions.tcpEstablished(true)");
+          "CriuOptions.tcpEstablished(true)");
     }
   }
 
@@ -140,8 +142,8 @@ final class SocketCheck {
   }
 
   private boolean isAllowed(UnixSocket socket, Map<Long, UnixSocket> unix) {
-    return options.external().contains(External.unixSocket(socket.inode()))
-        || (options.externalUnixSockets() && sendsToName(socket, unix));
+    return options.criu().external().contains(External.unixSocket(socket.inode()))
+        || (options.criu().externalUnixSockets() && sendsToName(socket, unix));
   }
 
   /** CRIU reconnects a datagram socket if its peer has a name. */
@@ -160,7 +162,7 @@ final class SocketCheck {
             .strip(),
         "is connected to " + (holder.isEmpty() ? "a process" : holder) + " outside of this tree",
         sendsToName(socket, unix)
-            ? "DumpOptions.externalUnixSockets(true)"
-            : "DumpOptions.external(External.unixSocket(%s))".formatted(socket.inode()));
+            ? "CriuOptions.externalUnixSockets(true)"
+            : "CriuOptions.external(External.unixSocket(%s))".formatted(socket.inode()));
   }
 }

@@ -51,7 +51,7 @@ final class TerminalCheck {
     int major = node.major();
     int minor = node.minor();
     if (major == SLAVE_MAJOR) {
-      if (!options.external().contains(External.terminal(node.number(), node.device()))) {
+      if (!options.criu().external().contains(External.terminal(node.number(), node.device()))) {
         slaves.putIfAbsent(minor, new Slave(place, node));
       }
       return true;
@@ -87,7 +87,7 @@ final class TerminalCheck {
         leader
             ? "is a terminal whose other end is outside the tree, and the root is the leader of its session"
             : "is one of several terminals whose other ends are outside the tree",
-        "DumpOptions.external(External.terminal(0x%s, 0x%s))"
+        "CriuOptions.external(External.terminal(0x%s, 0x%s))"
             .formatted(
                 Long.toHexString(slave.node().number()), Long.toHexString(slave.node().device())));
   }

@@ -71,12 +71,7 @@ public final class RestoreOperation {
     this.options = withRecordedCpu(request);
     this.request =
         new RestoreRequest(
-            request.images(),
-            request.work(),
-            request.pid(),
-            options,
-            request.flags(),
-            request.plugin());
+            request.images(), request.work(), request.pid(), options, request.plugin());
     this.pid = request.pid();
     this.subject = "restore of process " + pid;
     this.log = request.work().resolve(RpcLink.RESTORE_LOG);
@@ -87,8 +82,8 @@ public final class RestoreOperation {
   private static RestoreOptions withRecordedCpu(RestoreRequest request) {
     RestoreOptions options = request.options();
     boolean recorded = Files.exists(request.images().resolve(CpuImage.NAME));
-    return recorded && options.cpuCheck().isEmpty()
-        ? options.toBuilder().cpuCheck(CpuCheck.INSTRUCTIONS).build()
+    return recorded && options.criu().cpuCheck().isEmpty()
+        ? options.toBuilder().criu(c -> c.cpuCheck(CpuCheck.INSTRUCTIONS)).build()
         : options;
   }
 
@@ -237,7 +232,12 @@ public final class RestoreOperation {
   private void requireOurChild() {
     CriuCommand command = criu.command();
     command.requireDirect(
-        "restore", pid, option(!options.inherit().isEmpty(), "RestoreOptions.inherit"));
+        "restore",
+        pid,
+        option(
+            !options.criu().inheritedDescriptors().isEmpty()
+                || !options.criu().inheritedFiles().isEmpty(),
+            "CriuOptions.inherit"));
     command.requireDirect("restore", pid, option(options.asChild(), "RestoreOptions.asChild"));
   }
 

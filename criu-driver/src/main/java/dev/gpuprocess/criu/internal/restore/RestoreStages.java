@@ -72,7 +72,6 @@ final class RestoreStages implements Conversation.Notifications {
         listener.setupNamespaces(stage.pid());
       }
       case "post-setup-namespaces" -> listener.postSetupNamespaces();
-      case "orphan-pts-master" -> listener.orphanTerminal(stage.descriptor());
       case "post-restore" -> {
         checkPid(stage.pid());
         root = ProcessIdentity.of(stage.pid()).orElse(null);

@@ -1,6 +1,6 @@
 package dev.gpuprocess.criu.internal.rpc;
 
-import dev.gpuprocess.options.TreeOptions;
+import dev.gpuprocess.options.CriuOptions;
 import dev.gpuprocess.spi.DumpRequest;
 import dev.gpuprocess.spi.RestoreRequest;
 import java.io.IOException;
@@ -18,9 +18,9 @@ public final class ConfigFile {
 
   /** Writes the file, if there is anything to write; tells whether it did. */
   static boolean write(DumpRequest request, PluginDirectory plugins) throws IOException {
-    List<String> lines = lines(request.options());
+    List<String> lines = lines(request.options().criu());
     plugins.line().ifPresent(lines::add);
-    if (request.options().ghostFiemap()) {
+    if (request.options().criu().ghostFiemap()) {
       lines.add("ghost-fiemap");
     }
     return write(lines, request.work());
@@ -28,7 +28,7 @@ public final class ConfigFile {
 
   /** Writes the file, if there is anything to write; tells whether it did. */
   static boolean write(RestoreRequest request, PluginDirectory plugins) throws IOException {
-    List<String> lines = lines(request.options());
+    List<String> lines = lines(request.options().criu());
     plugins.line().ifPresent(lines::add);
     return write(lines, request.work());
   }
@@ -40,10 +40,9 @@ public final class ConfigFile {
     return !lines.isEmpty();
   }
 
-  private static List<String> lines(TreeOptions options) {
+  private static List<String> lines(CriuOptions criu) {
     List<String> lines = new ArrayList<>();
-    options
-        .fileValidation()
+    criu.fileValidation()
         .ifPresent(
             how ->
                 lines.add(
@@ -52,7 +51,7 @@ public final class ConfigFile {
                           case SIZE -> "filesize";
                           case BUILD_ID -> "buildid";
                         }));
-    if (options.allowUprobes()) {
+    if (criu.allowUprobes()) {
       lines.add("allow-uprobes");
     }
     return lines;

@@ -3,10 +3,12 @@ package dev.gpuprocess.criu.internal.rpc;
 import dev.gpuprocess.criu.internal.os.Spawn;
 import dev.gpuprocess.criu.proto.Rpc.inherit_fd;
 import dev.gpuprocess.internal.linux.Libc;
-import dev.gpuprocess.options.InheritedDescriptor;
+import dev.gpuprocess.options.CriuOptions;
 import java.nio.file.FileSystemException;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 
 /** The descriptors that CRIU inherits in order to pass them on to the tree. */
 final class InheritedDescriptors implements AutoCloseable {
@@ -17,12 +19,15 @@ final class InheritedDescriptors implements AutoCloseable {
 
   private InheritedDescriptors() {}
 
-  /** Opens those that are given as files. */
-  static InheritedDescriptors open(List<InheritedDescriptor> wanted) throws FileSystemException {
+  /** Opens the files among them. */
+  static InheritedDescriptors open(CriuOptions criu) throws FileSystemException {
     InheritedDescriptors all = new InheritedDescriptors();
     try {
-      for (InheritedDescriptor each : wanted) {
-        all.add(each);
+      criu.inheritedDescriptors().forEach(all::add);
+      for (Map.Entry<String, Path> file : criu.inheritedFiles().entrySet()) {
+        int descriptor = Libc.open(file.getValue(), Libc.O_RDWR);
+        all.opened.add(descriptor);
+        all.add(file.getKey(), descriptor);
       }
       return all;
     } catch (FileSystemException e) {
@@ -31,15 +36,10 @@ final class InheritedDescriptors implements AutoCloseable {
     }
   }
 
-  private void add(InheritedDescriptor wanted) throws FileSystemException {
-    int descriptor = wanted.descriptor();
-    if (wanted.file() != null) {
-      descriptor = Libc.open(wanted.file(), Libc.O_RDWR);
-      opened.add(descriptor);
-    }
+  private void add(String resource, int descriptor) {
     int inCriu = Spawn.SOCKET + 1 + descriptors.size();
     descriptors.add(descriptor);
-    names.add(inherit_fd.newBuilder().setKey(wanted.resource()).setFd(inCriu).build());
+    names.add(inherit_fd.newBuilder().setKey(resource).setFd(inCriu).build());
   }
 
   /** The resource that each stands for, with its number in CRIU. */

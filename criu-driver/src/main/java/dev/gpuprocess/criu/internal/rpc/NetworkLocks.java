@@ -23,8 +23,8 @@ final class NetworkLocks {
    * @return {@link NetworkLock#AUTOMATIC} if nothing will be locked
    */
   static NetworkLock choose(DumpOptions options, ProcessIdentity root) {
-    NetworkLock wanted = options.networkLock();
-    boolean needed = options.tcpEstablished() || hasItsOwnNetwork(root.pid());
+    NetworkLock wanted = options.criu().networkLock();
+    boolean needed = options.criu().tcpEstablished() || hasItsOwnNetwork(root.pid());
     return wanted == NetworkLock.AUTOMATIC && needed ? installed(System.getenv()) : wanted;
   }
 

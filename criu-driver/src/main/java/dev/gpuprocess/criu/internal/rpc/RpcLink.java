@@ -63,7 +63,7 @@ public record RpcLink(CriuCommand command, Function<GpuPlugin, Path> plugins) {
 
   public CriuResult restore(RestoreRequest request, CallContext context) throws IOException {
     try (ImageDirectories directories = ImageDirectories.open(request.images(), request.work());
-        InheritedDescriptors inherited = InheritedDescriptors.open(request.options().inherit());
+        InheritedDescriptors inherited = InheritedDescriptors.open(request.options().criu());
         PluginDirectory loaded = plugins(request.plugin(), request.work(), directories)) {
       criu_opts.Builder opts =
           RpcOptions.of(request)

@@ -10,17 +10,13 @@ import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.options.CgroupMode;
 import dev.gpuprocess.options.Cgroups;
 import dev.gpuprocess.options.CpuCheck;
+import dev.gpuprocess.options.CriuOptions;
 import dev.gpuprocess.options.DumpOptions;
-import dev.gpuprocess.options.JoinedNamespace;
-import dev.gpuprocess.options.LsmProfile;
 import dev.gpuprocess.options.NetworkLock;
 import dev.gpuprocess.options.RestoreOptions;
-import dev.gpuprocess.options.TreeOptions;
 import dev.gpuprocess.spi.DumpRequest;
-import dev.gpuprocess.spi.RestoreFlag;
 import dev.gpuprocess.spi.RestoreRequest;
 import java.nio.file.Path;
-import java.util.Locale;
 
 /**
  * Translates this library's options into those of CRIU's RPC. Options without a default here are
@@ -43,17 +39,19 @@ public final class RpcOptions {
 
   public static criu_opts.Builder of(DumpRequest request, NetworkLock networkLock) {
     DumpOptions options = request.options();
+    CriuOptions criu = options.criu();
     criu_opts.Builder opts =
-        common(options)
+        common(criu)
+            .setLeaveStopped(options.leaveStopped())
             .setLeaveRunning(options.leaveRunning())
-            .setTcpSkipInFlight(options.tcpSkipInFlight())
-            .setLinkRemap(options.linkRemap())
-            .setGhostLimit((int) options.ghostLimit())
-            .setEvasiveDevices(options.evasiveDevices())
-            .setForceIrmap(options.forceIrmap())
-            .setTimeout(seconds(options));
-    options.irmapScanPaths().forEach(path -> opts.addIrmapScanPaths(NativePath.text(path)));
-    options.freezeCgroup().map(Path::toString).ifPresent(opts::setFreezeCgroup);
+            .setTcpSkipInFlight(criu.tcpSkipInFlight())
+            .setLinkRemap(criu.linkRemap())
+            .setGhostLimit((int) criu.ghostLimit())
+            .setEvasiveDevices(criu.evasiveDevices())
+            .setForceIrmap(criu.forceIrmap())
+            .setTimeout(seconds(criu));
+    criu.irmapScanPaths().forEach(path -> opts.addIrmapScanPaths(NativePath.text(path)));
+    criu.freezeCgroup().map(Path::toString).ifPresent(opts::setFreezeCgroup);
     switch (networkLock) {
       case IPTABLES -> opts.setNetworkLock(criu_network_lock_method.IPTABLES);
       case NFTABLES -> opts.setNetworkLock(criu_network_lock_method.NFTABLES);
@@ -67,64 +65,60 @@ public final class RpcOptions {
    * The freeze timeout in whole seconds, limited because CRIU computes it in microseconds in 32
    * bits ({@code opts.timeout}).
    */
-  public static int seconds(DumpOptions options) {
-    return (int) Math.min(Durations.seconds(options.freezeTimeout()), MOST_SECONDS);
+  public static int seconds(CriuOptions criu) {
+    return (int) Math.min(Durations.seconds(criu.freezeTimeout()), MOST_SECONDS);
   }
 
   public static criu_opts.Builder of(RestoreRequest request) {
     RestoreOptions options = request.options();
+    CriuOptions criu = options.criu();
     criu_opts.Builder opts =
-        common(options)
-            .setShellJob(options.shellJob())
-            .setWeakSysctls(options.weakSysctls())
-            .setOrphanPtsMaster(request.flags().contains(RestoreFlag.ORPHAN_TERMINALS))
-            .setMntnsCompatMode(options.mountCompatibility())
-            .setSkipFileRwxCheck(options.skipFileModeCheck())
-            .setAutoDedup(request.flags().contains(RestoreFlag.AUTO_DEDUP))
+        common(criu)
+            .setLeaveStopped(options.leaveStopped())
+            .setShellJob(criu.shellJob())
+            .setWeakSysctls(criu.weakSysctls())
+            .setMntnsCompatMode(criu.mountCompatibility())
+            .setSkipFileRwxCheck(criu.skipFileModeCheck())
             .setRstSibling(options.asChild());
     if (request.plugin() != null) {
       opts.setLogLevel(DEBUG); // where alone CRIU says that a plugin failed at last
     }
-    options.root().map(Path::toString).ifPresent(opts::setRoot);
-    options.join().forEach(joined -> opts.addJoinNs(of(joined)));
-    options.lsmProfile().map(LsmProfile::text).ifPresent(opts::setLsmProfile);
-    options.lsmMountContext().ifPresent(opts::setLsmMountContext);
+    criu.root().map(Path::toString).ifPresent(opts::setRoot);
+    criu.joinedNamespaces().forEach((kind, file) -> opts.addJoinNs(joined(kind, file, criu)));
+    criu.lsmProfile().ifPresent(opts::setLsmProfile);
+    criu.lsmMountContext().ifPresent(opts::setLsmMountContext);
     return opts;
   }
 
-  private static join_namespace of(JoinedNamespace joined) {
+  private static join_namespace joined(String kind, Path file, CriuOptions criu) {
     join_namespace.Builder message =
-        join_namespace
-            .newBuilder()
-            .setNs(joined.kind().name().toLowerCase(Locale.ROOT))
-            .setNsFile(NativePath.text(joined.file()));
-    if (joined.userAndGroup() != null) {
-      message.setExtraOpt(joined.userAndGroup());
+        join_namespace.newBuilder().setNs(kind).setNsFile(NativePath.text(file));
+    if (kind.equals("user")) {
+      criu.userNamespaceIds().ifPresent(message::setExtraOpt);
     }
     return message.build();
   }
 
-  private static criu_opts.Builder common(TreeOptions options) {
+  private static criu_opts.Builder common(CriuOptions criu) {
     criu_opts.Builder opts =
         criu_opts
             .newBuilder()
-            .setLogLevel(options.logLevel())
+            .setLogLevel(criu.logLevel())
             .setNotifyScripts(true)
-            .setTcpEstablished(options.tcpEstablished())
-            .setTcpClose(options.tcpClose())
-            .setExtUnixSk(options.externalUnixSockets())
-            .setFileLocks(options.fileLocks())
-            .setLeaveStopped(options.leaveStopped())
-            .setUnprivileged(options.unprivileged())
-            .setAutoExtMnt(options.mounts().autoDetect())
-            .setExtSharing(options.mounts().allowShared())
-            .setExtMasters(options.mounts().allowMasters())
-            .addAllEnableFs(options.mounts().fileSystems());
-    options.mounts().skipped().forEach(point -> opts.addSkipMnt(NativePath.text(point)));
-    options.external().forEach(each -> opts.addExternal(each.text()));
-    options.cgroups().ifPresent(cgroups -> add(opts, cgroups));
-    options.cpuCheck().ifPresent(check -> opts.setCpuCap(mask(check)));
-    if (options.emptyNetworkNamespace()) {
+            .setTcpEstablished(criu.tcpEstablished())
+            .setTcpClose(criu.tcpClose())
+            .setExtUnixSk(criu.externalUnixSockets())
+            .setFileLocks(criu.fileLocks())
+            .setUnprivileged(criu.unprivileged())
+            .setAutoExtMnt(criu.mounts().autoDetect())
+            .setExtSharing(criu.mounts().allowShared())
+            .setExtMasters(criu.mounts().allowMasters())
+            .addAllEnableFs(criu.mounts().fileSystems());
+    criu.mounts().skipped().forEach(point -> opts.addSkipMnt(NativePath.text(point)));
+    criu.external().forEach(each -> opts.addExternal(each.text()));
+    criu.cgroups().ifPresent(cgroups -> add(opts, cgroups));
+    criu.cpuCheck().ifPresent(check -> opts.setCpuCap(mask(check)));
+    if (criu.emptyNetworkNamespace()) {
       opts.setEmptyNs(CLONE_NEWNET);
     }
     return opts;

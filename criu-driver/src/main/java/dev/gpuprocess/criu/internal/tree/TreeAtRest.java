@@ -37,7 +37,7 @@ public final class TreeAtRest {
   public void require(List<Integer> descendants) {
     WorkLimit limit = WorkLimit.scanning("dump", root, options.deadline());
     // CRIU can thaw a cgroup that it has been told to freeze.
-    boolean mayBeFrozen = options.freezeCgroup().isPresent();
+    boolean mayBeFrozen = options.criu().freezeCgroup().isPresent();
     Freezer freezer = Freezer.look();
     requireFirstThread(root);
     requireThawed(freezer, root, mayBeFrozen);
