@@ -30,6 +30,7 @@ import dev.gpuprocess.internal.recovery.Recovery;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.HostMemory;
 import dev.gpuprocess.options.LaunchOptions;
+import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.options.Timeouts;
 import dev.gpuprocess.process.ListedProcess;
 import dev.gpuprocess.process.SuspendedProcess;
@@ -155,6 +156,46 @@ public final class GpuCheckpoints {
   }
 
   /**
+   * Brings a process back to running, from whatever state it is in.
+   *
+   * @param pid of the root
+   * @return the running process
+   * @see #resume(long, ResumeOptions)
+   */
+  public RunningProcess resume(long pid) {
+    return resume(pid, ResumeOptions.ofDefaults());
+  }
+
+  /**
+   * Brings a process back to running, from whatever state it is in: a running one is returned as it
+   * is, a locked one unlocked, a checkpointed one resumed. For tools that mend what others left.
+   *
+   * @param pid of the root, which may have exited when members of its tree are suspended
+   * @param options the GPUs to go to, and how long to wait for memory
+   * @return the running process
+   * @throws WrongStateException when the driver has given the process up, or refuses to restore it
+   *     since an earlier restore ran out of GPU memory; {@link #inspect} gives what is left of it
+   * @throws dev.gpuprocess.error.GpuCheckpointException as {@link #inspect} and {@link
+   *     CheckpointedProcess#resume(ResumeOptions)}
+   */
+  public RunningProcess resume(long pid, ResumeOptions options) {
+    GpuProcess found = inspect(pid);
+    if (found instanceof RunningProcess running) {
+      return running;
+    }
+    if (found instanceof LockedProcess locked) {
+      return locked.unlock();
+    }
+    if (found instanceof CheckpointedProcess checkpointed) {
+      return checkpointed.resume(options);
+    }
+    throw new WrongStateException(
+        "%s cannot run again: take it with GpuProcess.inspect(%s), and end it or replace it by its image"
+            .formatted(found, pid),
+        new Failure("resume", pid, found.state(), found.state(), Duration.ZERO, null, null));
+  }
+
+  /**
    * Takes a running process that uses AMD GPUs.
    *
    * @param rootPid the root of the tree, which need not use the GPU itself
@@ -203,7 +244,7 @@ public final class GpuCheckpoints {
    * @throws IllegalArgumentException when the plan's store is of settings with another image key
    */
   public LaunchedProcess launch(LaunchOptions options, SnapshotPlan plan) {
-    plan.requireFor(context);
+    plan.place().requireFor(context);
     plan.place().make();
     RequestChannel channel = LaunchedRoot.requests(options);
     LaunchedProcess job = new LaunchedProcess(this, LaunchedRoot.launch(options, channel, context));

@@ -5,6 +5,7 @@ import dev.gpuprocess.options.LaunchOptions;
 import dev.gpuprocess.options.Timeouts;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.progress.Step;
+import java.time.Duration;
 import java.util.List;
 
 /**
@@ -106,6 +107,21 @@ public sealed interface GpuProcess
   }
 
   /**
+   * Brings a process back to running, from whatever state it is in, with the drivers of this
+   * machine.
+   *
+   * @param pid of the root
+   * @return the running process
+   * @throws dev.gpuprocess.error.WrongStateException when the driver cannot restore it any more
+   * @throws dev.gpuprocess.error.GpuCheckpointException as {@link GpuCheckpoints#resume(long,
+   *     dev.gpuprocess.options.ResumeOptions)}
+   * @see GpuCheckpoints#resume(long)
+   */
+  static RunningProcess resume(long pid) {
+    return GpuCheckpoints.standard().resume(pid);
+  }
+
+  /**
    * Starts a process as a child of this JVM, prepared for being dumped and restored, with the
    * drivers of this machine.
    *
@@ -152,6 +168,16 @@ public sealed interface GpuProcess
   default int pid() {
     return identity().pid();
   }
+
+  /**
+   * Waits until the root of the process has ended, whoever ends it; a dump ends it, too. An
+   * interrupt does not end this; the thread stays interrupted.
+   *
+   * @param limit how long to wait at most; zero only looks
+   * @return false when the time is up
+   * @throws IllegalArgumentException when the limit is negative
+   */
+  boolean awaitExit(Duration limit);
 
   /**
    * Returns the CUDA processes that are known as members now and have not ended.

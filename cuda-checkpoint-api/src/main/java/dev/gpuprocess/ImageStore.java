@@ -18,6 +18,7 @@ import dev.gpuprocess.internal.image.StoreDirectory;
 import dev.gpuprocess.internal.image.StorePrune;
 import dev.gpuprocess.internal.journal.Journal;
 import dev.gpuprocess.options.Cancellation;
+import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.options.RetentionPolicy;
 import java.io.IOException;
@@ -346,8 +347,91 @@ public final class ImageStore {
     return String.join("; ", first) + (more == 0 ? "" : "; and " + more + " more");
   }
 
+  /**
+   * Writes a process to disk as the next image of this store, after which it is gone.
+   *
+   * @param process of the same settings as this store
+   * @return the image
+   * @see #dump(RunningProcess, DumpOptions)
+   */
+  public ProcessImage dump(RunningProcess process) {
+    return dump(process, DumpOptions.ofDefaults());
+  }
+
+  /**
+   * Writes a process to disk as the next image of this store, after which it is gone. The image
+   * gets a name that no other has, and a time after all images that are there. The directory is
+   * made if it does not exist.
+   *
+   * @param process of the same settings as this store
+   * @param options how to dump
+   * @return the image
+   * @throws ImageException with reason DIRECTORY when this store cannot be used
+   * @throws dev.gpuprocess.error.GpuCheckpointException as {@link RunningProcess#dump(Path,
+   *     DumpOptions)}
+   * @throws IllegalArgumentException when the process is of settings with another image key
+   */
+  public ProcessImage dump(RunningProcess process, DumpOptions options) {
+    ImageNaming.Place place = placeFor(process);
+    return noted(process.dump(place.directory(), options, InstantSource.fixed(place.created())));
+  }
+
+  /**
+   * Makes a snapshot of a process as the next image of this store.
+   *
+   * @param process of the same settings as this store
+   * @return the image
+   * @see #snapshot(RunningProcess, DumpOptions)
+   */
+  public ProcessImage snapshot(RunningProcess process) {
+    return snapshot(process, DumpOptions.ofDefaults());
+  }
+
+  /**
+   * Makes a snapshot of a process, which goes on, as the next image of this store. The image gets a
+   * name that no other has, and a time after all images that are there. The directory is made if it
+   * does not exist.
+   *
+   * @param process of the same settings as this store
+   * @param options how to dump; the process is left running in any case
+   * @return the image
+   * @throws ImageException with reason DIRECTORY when this store cannot be used
+   * @throws dev.gpuprocess.error.GpuCheckpointException as {@link RunningProcess#snapshot(Path,
+   *     DumpOptions)}
+   * @throws IllegalArgumentException when the process is of settings with another image key
+   */
+  public ProcessImage snapshot(RunningProcess process, DumpOptions options) {
+    ImageNaming.Place place = placeFor(process);
+    return noted(
+        process.snapshot(place.directory(), options, InstantSource.fixed(place.created())));
+  }
+
+  private ImageNaming.Place placeFor(RunningProcess process) {
+    requireFor(process.self.tree().context);
+    make();
+    return next(process.pid());
+  }
+
+  private ProcessImage noted(ProcessImage image) {
+    made(image);
+    return image;
+  }
+
+  /**
+   * Requires that it reads what these settings write.
+   *
+   * @throws IllegalArgumentException when they have another image key
+   */
+  void requireFor(EngineContext other) {
+    if (!isFor(other)) {
+      throw new IllegalArgumentException(
+          "%s are read with another image key: take the store of the same GpuCheckpoints"
+              .formatted(this));
+    }
+  }
+
   /** Whether it reads and writes images as these settings do. */
-  boolean isFor(EngineContext other) {
+  private boolean isFor(EngineContext other) {
     return signature(context).equals(signature(other));
   }
 

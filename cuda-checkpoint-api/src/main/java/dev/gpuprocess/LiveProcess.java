@@ -10,8 +10,11 @@ import dev.gpuprocess.internal.engine.TrackedProcess;
 import dev.gpuprocess.internal.engine.TrackedTree;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.room.Holdings;
+import dev.gpuprocess.internal.time.Durations;
+import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.progress.Step;
+import java.time.Duration;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
@@ -106,6 +109,22 @@ abstract class LiveProcess {
             : Holdings.of(process.pid(), reading);
     return new ProcessMember(
         process.identity, ProcFs.commandLine(process.pid()), held.known(), process.lastKnown());
+  }
+
+  /**
+   * Waits until the root has ended.
+   *
+   * @return false when the time is up
+   */
+  public final boolean awaitExit(Duration limit) {
+    try (Polling patience = new Polling(Durations.notNegative("limit", limit))) {
+      while (identity().isAlive()) {
+        if (!patience.pause()) {
+          return false;
+        }
+      }
+      return true;
+    }
   }
 
   /**

@@ -7,6 +7,7 @@ import dev.gpuprocess.internal.dump.ImageRestore;
 import dev.gpuprocess.internal.engine.StepRecorder;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.RestoreOptions;
+import dev.gpuprocess.options.ResumeOptions;
 import java.nio.file.Path;
 
 /**
@@ -89,6 +90,34 @@ public final class ProcessImage extends SavedImage {
   public CheckpointedProcess restore(RestoreOptions options) {
     StepRecorder recorder = new StepRecorder(context.listener(), manifest().pid(), steps());
     return new CheckpointedProcess(new ImageRestore(context, directory, recorder).run(options));
+  }
+
+  /**
+   * Brings the process back to running: {@link #restore()} and {@link CheckpointedProcess#resume()}
+   * as one operation.
+   *
+   * @return the running process
+   * @see #resume(RestoreOptions, ResumeOptions)
+   */
+  public RunningProcess resume() {
+    return resume(RestoreOptions.ofDefaults(), ResumeOptions.ofDefaults());
+  }
+
+  /**
+   * Brings the process back to running: {@link #restore(RestoreOptions)} and {@link
+   * CheckpointedProcess#resume(ResumeOptions)} as one operation. If the resume fails, or the
+   * {@linkplain RestoreOptions.Builder#verify check} of the options does, the restored process is
+   * ended, and the image stays: this can be called again.
+   *
+   * @param restore how to restore
+   * @param resume the GPUs to go to, and how long to wait for memory
+   * @return the running process
+   * @throws dev.gpuprocess.error.FixAndRetryException with reason CHECK_FAILED when the process did
+   *     not pass the check
+   * @throws dev.gpuprocess.error.GpuCheckpointException as the two operations
+   */
+  public RunningProcess resume(RestoreOptions restore, ResumeOptions resume) {
+    return new ImageResume(this, restore).run(resume);
   }
 
   @Override

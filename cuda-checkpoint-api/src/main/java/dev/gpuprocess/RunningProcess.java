@@ -131,8 +131,15 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
    *     #snapshot(Path, DumpOptions)} leaves it running
    */
   public ProcessImage dump(Path directory, DumpOptions options) {
+    return dump(directory, options, InstantSource.system());
+  }
+
+  /** The same with a clock that sets the time in the manifest. */
+  ProcessImage dump(Path directory, DumpOptions options, InstantSource clock) {
     return orPoisoned(
-        () -> ProcessImage.of(self.tree().context, RunningDump.dump(self, directory, options)));
+        () ->
+            ProcessImage.of(
+                self.tree().context, RunningDump.dump(self, directory, options, clock)));
   }
 
   /**
@@ -186,7 +193,7 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
     return snapshot(directory, options, InstantSource.system());
   }
 
-  /** The same of an image whose manifest says when it was made by another clock. */
+  /** The same with a clock that sets the time in the manifest. */
   ProcessImage snapshot(Path directory, DumpOptions options, InstantSource clock) {
     return orPoisoned(
         () ->

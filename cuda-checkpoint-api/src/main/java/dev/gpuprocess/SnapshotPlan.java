@@ -2,7 +2,6 @@ package dev.gpuprocess;
 
 import static java.util.Objects.requireNonNull;
 
-import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.RetentionPolicy;
@@ -139,15 +138,6 @@ public final class SnapshotPlan {
    */
   public Duration patience() {
     return patience;
-  }
-
-  /** Makes sure that its store reads what these settings write. */
-  void requireFor(EngineContext context) {
-    if (!place.isFor(context)) {
-      throw new IllegalArgumentException(
-          "%s are read with another image key than those of this plan are made with: take the store of the same GpuCheckpoints"
-              .formatted(place));
-    }
   }
 
   /** An image was made just now: tells of it, and removes what is not to stay. */

@@ -36,7 +36,7 @@ final class SnapshotSeries implements Repetition.Work {
 
   /** Throws what the first snapshot would throw, as far as it can be known. */
   void requirePossible() {
-    plan.requireFor(subject.context());
+    plan.place().requireFor(subject.context());
     StateHandle now = subject.running();
     plan.place().make();
     Path first = plan.place().next(subject.root().pid()).directory();

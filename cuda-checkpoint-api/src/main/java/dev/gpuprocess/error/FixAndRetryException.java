@@ -77,7 +77,13 @@ public class FixAndRetryException extends GpuCheckpointException {
     PROCESS_STOPPED,
 
     /** The state directory cannot be used. */
-    STATE_DIRECTORY
+    STATE_DIRECTORY,
+
+    /**
+     * A process that was restored and resumed did not pass the check of its caller. It was ended;
+     * the image stays.
+     */
+    CHECK_FAILED
   }
 
   /**

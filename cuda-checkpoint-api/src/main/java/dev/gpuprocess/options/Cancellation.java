@@ -2,6 +2,9 @@ package dev.gpuprocess.options;
 
 import java.util.LinkedHashSet;
 import java.util.Set;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.Executor;
+import java.util.function.Function;
 
 /**
  * Ends suspends, resumes, dumps, restores and copies of images early, from another thread. Set in
@@ -29,6 +32,46 @@ public final class Cancellation {
       actions.forEach(Runnable::run);
       actions.clear();
     }
+  }
+
+  /**
+   * Runs a verb on an executor. Cancelling the future cancels the verb, which then ends as its
+   * documentation says, in the background: until it has ended, other verbs on the process are
+   * refused.
+   *
+   * <pre>{@code
+   * CompletableFuture<CheckpointedProcess> parked =
+   *     Cancellation.async(
+   *         executor,
+   *         by -> process.suspend(SuspendOptions.builder().cancellation(by).build()));
+   * }</pre>
+   *
+   * @param <T> what the verb returns
+   * @param executor runs the verb, which blocks one of its threads
+   * @param verb passes the cancellation on in its options
+   * @return completed by the verb, or with what it throws
+   */
+  public static <T> CompletableFuture<T> async(Executor executor, Function<Cancellation, T> verb) {
+    Cancellation cancellation = new Cancellation();
+    CompletableFuture<T> future = new CompletableFuture<>();
+    CompletableFuture<T> unused =
+        future.whenComplete(
+            (result, thrown) -> {
+              if (future.isCancelled()) {
+                cancellation.cancel();
+              }
+            });
+    executor.execute(
+        () -> {
+          if (!future.isDone()) {
+            try {
+              future.complete(verb.apply(cancellation));
+            } catch (RuntimeException | Error e) {
+              future.completeExceptionally(e);
+            }
+          }
+        });
+    return future;
   }
 
   /** {@return whether {@link #cancel} was called} */

@@ -8,6 +8,7 @@ import dev.gpuprocess.process.ProcessIdentity;
 import java.time.Duration;
 import java.util.Optional;
 import java.util.function.Consumer;
+import java.util.function.Predicate;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -68,6 +69,16 @@ public final class RestoreOptions {
     return set.skipMachineCheck;
   }
 
+  /** {@return the caller's own check of the resumed process} */
+  public Optional<Predicate<ProcessIdentity>> check() {
+    return Optional.ofNullable(set.check);
+  }
+
+  /** {@return how long the check may take} */
+  public Duration checkDeadline() {
+    return set.checkDeadline;
+  }
+
   /** {@return whether the root becomes a child of this JVM} */
   public boolean asChild() {
     return set.asChild;
@@ -100,6 +111,8 @@ public final class RestoreOptions {
     private @Nullable ProcessIdentity expectedProcess;
     private boolean skipMachineCheck;
     private boolean asChild;
+    private @Nullable Predicate<ProcessIdentity> check;
+    private Duration checkDeadline = Duration.ofMinutes(1);
 
     private CriuOptions criu = CriuOptions.ofDefaults();
     private boolean leaveStopped;
@@ -232,6 +245,23 @@ public final class RestoreOptions {
      */
     public Builder asChild(boolean asChild) {
       this.asChild = asChild;
+      return this;
+    }
+
+    /**
+     * Sets a check that the resumed process must pass, such as a request to a server. For {@link
+     * ProcessImage#resume(RestoreOptions, ResumeOptions)}: if the check fails, the process is ended
+     * and the image stays.
+     *
+     * @param check called with the root of the resumed process, on a thread of its own; it fails if
+     *     it returns false, throws, or does not return in time (then its thread is interrupted)
+     * @param deadline how long it may take
+     * @return this builder
+     * @throws IllegalArgumentException unless the deadline is positive
+     */
+    public Builder verify(Predicate<ProcessIdentity> check, Duration deadline) {
+      this.checkDeadline = Durations.positive("deadline of the check", deadline);
+      this.check = check;
       return this;
     }
 

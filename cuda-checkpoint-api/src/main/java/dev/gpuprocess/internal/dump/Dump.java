@@ -118,8 +118,12 @@ public final class Dump {
 
   /** Dumps a checkpointed process for a verb that has its locks; it is gone then. */
   static ImageDirectory toItsEnd(
-      TreeOperation operation, DumpOptions options, StepRecorder steps, Path directory) {
-    return new Dump(operation, options, steps, false, InstantSource.system()).alone(directory);
+      TreeOperation operation,
+      DumpOptions options,
+      StepRecorder steps,
+      Path directory,
+      InstantSource clock) {
+    return new Dump(operation, options, steps, false, clock).alone(directory);
   }
 
   private ImageDirectory alone(Path directory) {

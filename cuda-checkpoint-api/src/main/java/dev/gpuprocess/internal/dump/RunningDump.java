@@ -91,14 +91,19 @@ public final class RunningDump {
     return new RunningDump(self, "snapshot", leftRunning(options), clock).snapshot(directory);
   }
 
-  /** Writes a process to disk, after which it is gone. */
-  public static DumpedImage dump(StateHandle self, Path directory, DumpOptions options) {
+  /**
+   * Writes a process to disk, after which it is gone.
+   *
+   * @param clock tells when the image is made
+   */
+  public static DumpedImage dump(
+      StateHandle self, Path directory, DumpOptions options, InstantSource clock) {
     if (!options.endsTree()) {
       throw new IllegalArgumentException(
           "a dump of a running process ends it: make a snapshot to leave it running, or suspend it"
               + " and dump that to leave it stopped");
     }
-    return new RunningDump(self, "dump", options, InstantSource.system()).dump(directory);
+    return new RunningDump(self, "dump", options, clock).dump(directory);
   }
 
   private DumpedImage dump(Path directory) {
@@ -110,7 +115,7 @@ public final class RunningDump {
                       operation,
                       directory,
                       stop,
-                      () -> Dump.toItsEnd(operation, options, steps, directory)));
+                      () -> Dump.toItsEnd(operation, options, steps, directory, clock)));
       steps.rethrow();
       return new DumpedImage(image, steps.taken(), null);
     }

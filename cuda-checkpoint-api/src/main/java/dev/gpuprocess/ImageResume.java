@@ -1,0 +1,108 @@
+package dev.gpuprocess;
+
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.FixAndRetryException;
+import dev.gpuprocess.error.OperationTimedOutException;
+import dev.gpuprocess.internal.engine.TrackedTree;
+import dev.gpuprocess.internal.linux.ProcessTree;
+import dev.gpuprocess.options.RestoreOptions;
+import dev.gpuprocess.options.ResumeOptions;
+import dev.gpuprocess.process.ProcessIdentity;
+import java.time.Duration;
+import java.util.LinkedHashSet;
+import java.util.Optional;
+import java.util.Set;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.FutureTask;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import java.util.function.Predicate;
+import org.jspecify.annotations.Nullable;
+
+/** A restore and a resume as one operation. The image stays, so what failed is ended. */
+final class ImageResume {
+
+  private final ProcessImage image;
+  private final RestoreOptions options;
+
+  ImageResume(ProcessImage image, RestoreOptions options) {
+    this.image = image;
+    this.options = options;
+  }
+
+  RunningProcess run(ResumeOptions resume) {
+    CheckpointedProcess restored = image.restore(options);
+    RunningProcess running;
+    try {
+      running = restored.resume(resume);
+    } catch (RuntimeException | Error e) {
+      end(restored, e);
+      throw e;
+    }
+    options.check().ifPresent(check -> require(check, running));
+    return running;
+  }
+
+  private void require(Predicate<ProcessIdentity> check, RunningProcess running) {
+    FutureTask<Boolean> checked = new FutureTask<>(() -> check.test(running.identity()));
+    Thread thread = new Thread(checked, "gpuprocess check of " + running.pid());
+    thread.setDaemon(true);
+    thread.start();
+    Optional<FixAndRetryException> failed = failure(checked, running);
+    if (failed.isPresent()) {
+      checked.cancel(true);
+      end(running, failed.get());
+      throw failed.get();
+    }
+  }
+
+  private Optional<FixAndRetryException> failure(
+      FutureTask<Boolean> checked, RunningProcess running) {
+    Duration limit = options.checkDeadline();
+    boolean interrupted = false;
+    try {
+      return checked.get(limit.toMillis(), TimeUnit.MILLISECONDS)
+          ? Optional.empty()
+          : Optional.of(failed(running, "the check returned false", null));
+    } catch (ExecutionException e) {
+      return Optional.of(failed(running, "the check threw " + e.getCause(), e.getCause()));
+    } catch (TimeoutException e) {
+      return Optional.of(failed(running, "the check took longer than " + limit, e));
+    } catch (InterruptedException e) {
+      interrupted = true;
+      return Optional.of(failed(running, "this thread was interrupted during the check", e));
+    } finally {
+      if (interrupted) {
+        Thread.currentThread().interrupt();
+      }
+    }
+  }
+
+  private FixAndRetryException failed(
+      RunningProcess running, String why, @Nullable Throwable cause) {
+    return new FixAndRetryException(
+        FixAndRetryException.Reason.CHECK_FAILED,
+        "process %s was restored from %s and resumed, but %s: it was ended, and the image stays"
+            .formatted(running.pid(), image.directory(), why),
+        Failure.of("resume", running.pid()),
+        cause);
+  }
+
+  /** Nothing of it stays, so that the image can be restored again. */
+  private void end(LiveProcess restored, Throwable why) {
+    TrackedTree tree = restored.self.tree();
+    Set<ProcessIdentity> all = new LinkedHashSet<>(Set.of(tree.root));
+    tree.members().forEach(member -> all.add(member.identity));
+    try {
+      if (!ProcessTree.end(all, tree.context.timeouts().call())) {
+        why.addSuppressed(
+            new OperationTimedOutException(
+                "process %s, which was restored, does not end".formatted(tree.root.pid()),
+                Failure.of("resume", tree.root.pid())));
+      }
+    } catch (RuntimeException e) {
+      why.addSuppressed(e);
+    }
+    tree.forget();
+  }
+}

@@ -1,0 +1,124 @@
+package dev.gpuprocess;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.gpuprocess.contract.CountingJob;
+import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.error.NoSuchProcessException;
+import dev.gpuprocess.error.OperationCancelledException;
+import dev.gpuprocess.error.StaleStateException;
+import dev.gpuprocess.fixtures.Fault;
+import dev.gpuprocess.options.Cancellation;
+import dev.gpuprocess.options.SuspendOptions;
+import java.time.Duration;
+import java.util.concurrent.CancellationException;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicReference;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.extension.RegisterExtension;
+
+/** Callers that do not know the state of a process, or do not wait for a verb. */
+class ResumeAnyTest {
+
+  private static final Duration PATIENCE = Duration.ofSeconds(60);
+
+  @RegisterExtension final CountingJob job = new CountingJob();
+
+  @Test
+  void resume_fromEveryState_makesItRun() throws Exception {
+    GpuCheckpoints gpus = job.checkpoints();
+    assertEquals(ProcessState.RUNNING, gpus.resume(job.pid()).state());
+    gpus.process(job.pid()).lock();
+    assertEquals(ProcessState.RUNNING, gpus.resume(job.pid()).state());
+    gpus.process(job.pid()).suspend();
+    assertEquals(ProcessState.RUNNING, gpus.resume(job.pid()).state());
+    assertEquals(101, job.counter().increment());
+  }
+
+  @Test
+  void resume_noSuchProcess_throws() {
+    job.counter().kill();
+    assertTrue(job.counter().awaitExit(PATIENCE));
+    assertThrows(NoSuchProcessException.class, () -> job.checkpoints().resume(job.pid()));
+  }
+
+  @Test
+  void awaitExit_onAnyState() {
+    RunningProcess running = job.checkpoints().process(job.pid());
+    assertFalse(running.awaitExit(Duration.ZERO));
+    CheckpointedProcess suspended = running.suspend();
+    assertFalse(suspended.awaitExit(Duration.ofMillis(1)));
+    assertThrows(IllegalArgumentException.class, () -> suspended.awaitExit(Duration.ofMillis(-1)));
+    job.counter().kill();
+    assertTrue(suspended.awaitExit(PATIENCE));
+  }
+
+  @Test
+  void async_completesWithWhatTheVerbReturnsOrThrows() throws Exception {
+    ExecutorService executor = Executors.newSingleThreadExecutor();
+    try {
+      RunningProcess running = job.checkpoints().process(job.pid());
+      CheckpointedProcess suspended =
+          Cancellation.async(executor, by -> running.suspend(cancelledBy(by)))
+              .get(60, TimeUnit.SECONDS);
+      Throwable stale =
+          assertThrows(
+                  ExecutionException.class,
+                  () ->
+                      Cancellation.async(executor, by -> running.suspend(cancelledBy(by)))
+                          .get(60, TimeUnit.SECONDS))
+              .getCause();
+      assertInstanceOf(StaleStateException.class, stale);
+      suspended.resume();
+      assertEquals(101, job.counter().increment());
+    } finally {
+      executor.shutdownNow();
+    }
+  }
+
+  @Test
+  void async_cancelledFuture_cancelsTheVerb() throws Exception {
+    job.machine().faults(Fault.in("cuCheckpointProcessCheckpoint").hangs(Duration.ofSeconds(1)));
+    ExecutorService executor = Executors.newSingleThreadExecutor();
+    CountDownLatch begun = new CountDownLatch(1);
+    AtomicReference<Throwable> thrown = new AtomicReference<>();
+    try {
+      RunningProcess running = job.checkpoints().process(job.pid());
+      CompletableFuture<CheckpointedProcess> future =
+          Cancellation.async(
+              executor,
+              by -> {
+                begun.countDown();
+                try {
+                  return running.suspend(cancelledBy(by));
+                } catch (OperationCancelledException e) {
+                  thrown.set(e);
+                  throw e;
+                }
+              });
+      assertTrue(begun.await(60, TimeUnit.SECONDS));
+      assertTrue(future.cancel(true));
+      assertThrows(CancellationException.class, future::join);
+      executor.shutdown();
+      assertTrue(executor.awaitTermination(60, TimeUnit.SECONDS));
+      assertInstanceOf(OperationCancelledException.class, thrown.get());
+      assertEquals(ProcessState.RUNNING, job.checkpoints().inspect(job.pid()).state());
+      assertEquals(101, job.counter().increment());
+    } finally {
+      executor.shutdownNow();
+    }
+  }
+
+  private static SuspendOptions cancelledBy(Cancellation cancellation) {
+    return SuspendOptions.builder().cancellation(cancellation).build();
+  }
+}
