@@ -40,10 +40,7 @@ public final class Cancellation {
    * refused.
    *
    * <pre>{@code
-   * CompletableFuture<CheckpointedProcess> parked =
-   *     Cancellation.async(
-   *         executor,
-   *         by -> process.suspend(SuspendOptions.builder().cancellation(by).build()));
+   * by -> process.suspend(SuspendOptions.builder().cancellation(by).build())
    * }</pre>
    *
    * @param <T> what the verb returns

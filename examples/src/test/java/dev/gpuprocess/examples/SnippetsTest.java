@@ -31,7 +31,11 @@ import dev.gpuprocess.fixtures.Job;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.LaunchOptions;
+import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.options.ResumeOptions;
+import dev.gpuprocess.options.RetentionPolicy;
+import dev.gpuprocess.options.SuspendOptions;
+import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.progress.Step;
 import dev.gpuprocess.progress.StepListener;
 import java.io.IOException;
@@ -41,6 +45,10 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.OptionalInt;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.function.Predicate;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeAll;
@@ -108,7 +116,7 @@ class SnippetsTest {
     // [start:disk]
     // to disk and back, perhaps tomorrow, perhaps elsewhere
     ProcessImage image = GpuProcess.of(pid).dump(Path.of("images", "job-42"));
-    RunningProcess again = ProcessImage.open(Path.of("images", "job-42")).restore().resume();
+    RunningProcess again = ProcessImage.open(Path.of("images", "job-42")).resume();
     // [end:disk]
     assertEquals(pid, image.manifest().pid());
     assertEquals(pid, again.pid());
@@ -180,18 +188,53 @@ class SnippetsTest {
 
   @Test
   @RequiresCriu
-  void snapshotsOfAJobThatGoesOn() throws IOException {
-    try (Scratch job = Scratch.of(Files.createDirectories(Path.of("images", "job-43")))) {
-      for (String earlier : List.of("friday", "saturday", "sunday")) {
-        assertTrue(GpuProcess.of(pid).snapshot(job.resolve(earlier)).steps().size() > 1);
+  void snapshotsOfAProcessThatContinues() throws IOException {
+    try (Scratch images = Scratch.of(Files.createDirectories(Path.of("images", "job-43")))) {
+      for (int earlier = 0; earlier < 3; earlier++) {
+        assertTrue(
+            ImageStore.at(images.resolve("")).snapshot(GpuProcess.of(pid)).steps().size() > 1);
       }
       // [start:snapshot]
       // a backup of a process that continues; the newest three stay
-      ProcessImage newest = GpuProcess.of(pid).snapshot(Path.of("images", "job-43", "monday"));
-      List<Path> removed = newest.removeOlder(3);
+      ImageStore store = ImageStore.at(Path.of("images", "job-43"));
+      ProcessImage newest = store.snapshot(GpuProcess.of(pid));
+      store.prune(RetentionPolicy.builder().keepLast(3).build());
       // [end:snapshot]
-      assertEquals(List.of(job.resolve("friday").toAbsolutePath()), removed);
+      assertEquals(3, store.list().size());
+      assertEquals(newest.directory(), store.list().get(0).directory());
+      assertEquals(102, counter.increment());
+      counter.kill();
+      Predicate<ProcessIdentity> serverAnswers = process -> counter.increment() == 102;
+      // [start:verify]
+      // back to running, if the server answers; otherwise it is ended, and the image stays
+      newest.resume(
+          RestoreOptions.builder().verify(serverAnswers, Duration.ofSeconds(30)).build(),
+          ResumeOptions.ofDefaults());
+      // [end:verify]
+      assertEquals(103, counter.increment());
     }
+  }
+
+  @Test
+  void suspendsOnAnExecutor() {
+    ExecutorService executor = Executors.newSingleThreadExecutor();
+    RunningProcess process = GpuProcess.of(pid);
+    // [start:async]
+    CompletableFuture<CheckpointedProcess> parked = // parked.cancel(true) cancels the suspend
+        Cancellation.async(
+            executor, by -> process.suspend(SuspendOptions.builder().cancellation(by).build()));
+    // [end:async]
+    assertEquals(pid, parked.join().resume().pid());
+    executor.shutdown();
+    assertEquals(102, counter.increment());
+  }
+
+  @Test
+  void resumesFromAnyState() {
+    assertEquals(pid, GpuProcess.of(pid).suspend().pid());
+    // [start:resume]
+    GpuProcess.resume(pid); // running again, from whatever state
+    // [end:resume]
     assertEquals(102, counter.increment());
   }
 
