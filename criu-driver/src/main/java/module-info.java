@@ -11,7 +11,9 @@ module dev.gpuprocess.criu {
   requires org.objectweb.asm;
   requires org.objectweb.asm.commons;
   requires org.objectweb.asm.util;
-  requires com.google.protobuf;
+  // The jar has a copy of its own under another name, which uses sun.misc.Unsafe.
+  requires static com.google.protobuf;
+  requires jdk.unsupported;
   requires org.slf4j;
 
   // Unqualified because JNR's generated classes live in an unnamed module.

@@ -135,7 +135,7 @@ public final class AmdProcess {
    * process stood still.
    *
    * @param directory where the image will be; see {@link #dump(Path, DumpOptions)}
-   * @param options how to dump; the process is left running whatever they say
+   * @param options how to dump; the process is left running in any case
    * @return the image
    * @throws dev.gpuprocess.error.GpuCheckpointException as {@link #dump(Path, DumpOptions)}
    */

@@ -57,7 +57,7 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
    * <p>A restore that runs out of GPU memory loses the process. So the memory it needs is checked
    * first, and reserved until the restore is done: of two restores that would fit only one at a
    * time, in any JVMs with the same state directory, one is refused or waits. Programs that do not
-   * use this library can still take the memory in between; a fallback image covers that case.
+   * use this library can still take the memory at that moment; a fallback image covers that case.
    *
    * <p>What the process held is taken from the journal entry of its checkpoint. If that is not
    * known (the checkpoint was made with another state directory, or NVML did not report it), the
@@ -167,7 +167,7 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
    * <p>When this throws, the process is still checkpointed and nothing is left of the image, unless
    * it throws {@link dev.gpuprocess.error.ImageKeptException}: from the moment at which the process
    * may die, the image stays until it is certain that the process lives. The same holds when the
-   * disk hangs: at the deadline of the options the process is let go, and what the disk still
+   * disk hangs: at the deadline of the options the process is released, and what the disk still
    * writes is removed when it answers.
    *
    * @param directory where the image will be: it must not exist yet, or be empty; missing
@@ -192,9 +192,9 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
 
   /**
    * Resumes the process unless one of its verbs has moved it on; does nothing when the process has
-   * ended. Waits for GPU memory for up to {@link Timeouts#memory()}, as what used the GPU meanwhile
-   * often frees it only a moment later. An interrupt does not shorten this; the thread stays
-   * interrupted.
+   * ended. Waits for GPU memory for up to {@link Timeouts#memory()}, since the program that used
+   * the GPU often frees it only a moment later. An interrupt does not shorten this; the thread
+   * stays interrupted.
    *
    * @throws dev.gpuprocess.error.GpuCheckpointException as {@link #restore(ResumeOptions)}; the
    *     process stays checkpointed, and this can be called again

@@ -233,7 +233,8 @@ public final class GpuCheckpoints {
    * Starts a process that may ask for snapshots of itself, as {@link SnapshotPlan} says.
    *
    * @param options what to start, and how
-   * @param plan where the snapshots go, and who is told; its directory is made if it does not exist
+   * @param plan where the snapshots go, and their listener; its directory is made if it does not
+   *     exist
    * @return the process, which runs and takes requests
    * @throws dev.gpuprocess.error.FixAndRetryException with a LAUNCH reason when it cannot be
    *     started; nothing of it is left
@@ -412,7 +413,7 @@ public final class GpuCheckpoints {
     }
 
     /**
-     * Sets the listener that is told of every step.
+     * Sets the listener that is notified of every step.
      *
      * @param listener by default none
      * @return this builder
@@ -439,9 +440,9 @@ public final class GpuCheckpoints {
      * Controllers with different state directories know nothing of each other: two of them can work
      * on the same process, and neither recovers what the other left.
      *
-     * <p>The directory must belong to the user of this JVM, and nobody else may be able to write to
-     * it or to put another one in its place; it must not be a symbolic link. Otherwise verbs that
-     * take a process away from running are refused with {@link
+     * <p>The directory must belong to the user of this JVM, and no other user may be able to write
+     * to it or to put another one in its place; it must not be a symbolic link. Otherwise verbs
+     * that take a process away from running are refused with {@link
      * dev.gpuprocess.error.StateDirectoryException}.
      *
      * @param directory created when needed. By default {@code GPUPROCESS_STATE_DIR}, else {@code
@@ -463,10 +464,10 @@ public final class GpuCheckpoints {
      * into the process, which divides these copies among threads that are started for it and ends
      * with them. All other copies, and all other threads, are served as before. On an H100 a
      * suspend of 16 GiB takes a tenth of the time that way, and a resume a fifth. A process whose
-     * controller is killed meanwhile goes on.
+     * controller is killed goes on.
      *
      * <p>It needs the right to trace the process (root or CAP_SYS_PTRACE) on x86_64. Where it
-     * cannot be had, and for less than 256 MiB, the driver copies by itself, and the {@link
+     * cannot be had, and for less than 256 MiB, the driver copies alone, and the {@link
      * dev.gpuprocess.progress.Step#note() note} of the step says why.
      *
      * @param hook false for the driver alone; true by default
@@ -496,9 +497,9 @@ public final class GpuCheckpoints {
 
     /**
      * Sets whether processes are checkpointed although they may map each other's GPU memory, as the
-     * ranks of NCCL do unless they are told otherwise. Driver 580 checkpoints such processes and
-     * cannot restore them, so that they are lost; only driver 610 and later carry such memory, of
-     * jobs with a job file. Those are refused that talk through NCCL (2.19 or later) on this
+     * ranks of NCCL do unless they are configured otherwise. Driver 580 checkpoints such processes
+     * and cannot restore them, so that they are lost; only driver 610 and later carry such memory,
+     * of jobs with a job file. Processes are refused that talk through NCCL (2.19 or later) on this
      * machine and were started without {@code NCCL_P2P_DISABLE=1 NCCL_NVLS_ENABLE=0
      * NCCL_SHM_DISABLE=1} in their environment. Settings that they make for themselves later, or in
      * {@code nccl.conf}, are not seen.
@@ -526,10 +527,9 @@ public final class GpuCheckpoints {
      *
      * <p>The hook takes at most {@link Timeouts#lock()}, {@link Timeouts#call()} and {@link
      * Timeouts#memory()} together, 50 seconds by default: GPU memory may have to come free, and a
-     * restore of a large process takes long. What is not done by then is left to {@link
-     * GpuCheckpoints#recover()}, as after a SIGKILL. Whoever stops the program must allow it that
-     * time ({@code TimeoutStopSec} of systemd, {@code terminationGracePeriodSeconds} of
-     * Kubernetes).
+     * restore of a large process takes long. What is not done then is left to {@link
+     * GpuCheckpoints#recover()}, as after a SIGKILL. What stops the program must allow it that time
+     * ({@code TimeoutStopSec} of systemd, {@code terminationGracePeriodSeconds} of Kubernetes).
      *
      * <p>The default is {@code false}, because the library cannot distinguish a {@code try} block
      * from a plain call, and a program that suspends a process and exits, as a command-line tool
@@ -611,10 +611,10 @@ public final class GpuCheckpoints {
    * Lists the processes that use a GPU of this machine, and those that are suspended from one:
    * those that NVML lists, those in the journal, and those that have libcuda mapped and CUDA state
    * by what the driver answers. Only reads: it takes no lock, delays no verb and changes nothing.
-   * Processes of other users are listed as far as they can be seen. What is stopped, or moved by a
-   * verb just now, is not asked for its state, and the {@linkplain ListedProcess#note() note} says
-   * so. Takes up to three times {@link Timeouts#call()} where something does not answer. May be
-   * called from any thread.
+   * Processes of other users are listed as far as they can be seen. A process that is stopped, or
+   * moved by a verb just now, is not asked for its state, and the {@linkplain ListedProcess#note()
+   * note} says so. Takes up to three times {@link Timeouts#call()} where something does not answer.
+   * May be called from any thread.
    *
    * @return the processes by pid; empty where there are none, and where nothing here can tell
    */

@@ -170,7 +170,7 @@ public sealed interface GpuProcess
   }
 
   /**
-   * Waits until the root of the process has ended, whoever ends it; a dump ends it, too. An
+   * Waits until the root of the process has ended, by whatever cause; a dump ends it, too. An
    * interrupt does not end this; the thread stays interrupted.
    *
    * @param limit how long to wait at most; zero only looks

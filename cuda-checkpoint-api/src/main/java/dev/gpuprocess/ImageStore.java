@@ -35,8 +35,8 @@ import org.jspecify.annotations.Nullable;
 /**
  * A directory with the images of a process: what {@link RunningProcess#repeatSnapshots} and {@link
  * GpuCheckpoints#launch( dev.gpuprocess.options.LaunchOptions, SnapshotPlan)} make, and images that
- * were put there. Its images are told from everything else in it, which is named and left alone:
- * half images, directories and files of others, and links, which are not followed.
+ * were put there. Everything else in the directory is listed and not touched: half images,
+ * directories and files of others, and links, which are not followed.
  *
  * <p>The order of images is that of the times in their manifests. What repeated snapshots make is
  * of a time after all that is there, and named by it, also when the clock was set back. Where the
@@ -168,7 +168,7 @@ public final class ImageStore {
    * @throws ImageException with reason MISSING when there is no image; with reason FORMAT when a
    *     newer version of this library wrote it; with reason CORRUPT when a file is missing,
    *     truncated or altered, or cannot be read; with reason NOT_TRUSTED when it was made without
-   *     the key, or there is no key and somebody else could have written it; with reason DIRECTORY
+   *     the key, or there is no key and another user could have written it; with reason DIRECTORY
    *     when this store cannot be written, or has something else of that name; an image never
    *     replaces anything
    * @throws dev.gpuprocess.error.DiskFullException when the file system has too little space
@@ -235,7 +235,7 @@ public final class ImageStore {
    *
    * <p>The newest image is read in full to see whether it verifies, unless that is known: this
    * store has made or verified it, and none of its files was touched since. Verbs may be used on
-   * the process meanwhile.
+   * the process at the same time.
    *
    * @param policy what stays
    * @return what was removed, and what was spared
@@ -246,7 +246,7 @@ public final class ImageStore {
   }
 
   /**
-   * Prunes as a part of something that goes on whatever comes of it.
+   * Prunes as a part of something that continues even if this fails.
    *
    * @param pruned told what was done, if anything was
    * @param failed told why it could not be done
@@ -295,7 +295,8 @@ public final class ImageStore {
   }
 
   /**
-   * Restores the newest image that verifies. It is read once, and nobody removes it in between.
+   * Restores the newest image that verifies. It is read once, and is not removed before the restore
+   * is done.
    *
    * @param options how to restore; an image that is not the one they expect is skipped
    * @param skipped told of each newer one that does not verify, and of everything else in the
@@ -339,7 +340,7 @@ public final class ImageStore {
 
   private static String words(List<StoredImage> passed) {
     if (passed.isEmpty()) {
-      return "there is none, name a directory that has images";
+      return "it has no images, name a directory that has some";
     }
     List<String> first =
         passed.stream().limit(SKIPPED_IN_MESSAGE).map(StoredImage::toString).toList();

@@ -11,8 +11,8 @@ import java.util.Optional;
 import java.util.OptionalInt;
 
 /**
- * A process that this JVM has started ({@link GpuCheckpoints#launch}): its root process, with
- * whatever that starts. It is followed through {@linkplain CheckpointedProcess#dump dumps} and
+ * A process that this JVM has started ({@link GpuCheckpoints#launch}): its root process, with all
+ * that it starts. It is followed through {@linkplain CheckpointedProcess#dump dumps} and
  * {@linkplain ProcessImage#restore() restores} by this JVM: a dump is not its end, and after a
  * restore its end is that of the restored process. A dump by another program counts as its end, by
  * signal 9. May be shared between threads.
@@ -63,10 +63,11 @@ public final class LaunchedProcess {
 
   /**
    * What its root and its children write to standard output, and to standard error unless that goes
-   * elsewhere. Whoever does not read it stops them when the pipe is full.
+   * elsewhere. If it is not read, they stop when the pipe is full.
    *
    * @return the stream, always the same; empty unless the output goes {@linkplain
-   *     LaunchOptions.Output#toCaller() to the caller}. It ends when nobody has the other end open
+   *     LaunchOptions.Output#toCaller() to the caller}. It ends when no process has the other end
+   *     open
    */
   public Optional<InputStream> output() {
     return job.output();
@@ -75,7 +76,8 @@ public final class LaunchedProcess {
   /**
    * What they write to standard error.
    *
-   * @return as {@link #output()}; empty unless the error output goes to the caller by itself
+   * @return as {@link #output()}; empty unless the error output goes to the caller apart from the
+   *     output
    */
   public Optional<InputStream> error() {
     return job.error();
@@ -132,9 +134,9 @@ public final class LaunchedProcess {
   /**
    * Ends all of it: the root, its descendants, and what is in its session or in one that one of
    * those leads, also when the root has ended before. Each gets SIGTERM, and SIGKILL when something
-   * is left after the grace. No other process is signalled, whatever becomes of pids meanwhile. The
-   * root of an {@linkplain LaunchOptions.Builder#isolated isolated} process that does not handle
-   * SIGTERM gets SIGKILL at once, as it would not notice a SIGTERM.
+   * is left after the grace. No other process is signalled, even if a pid is used again. The root
+   * of an {@linkplain LaunchOptions.Builder#isolated isolated} process that does not handle SIGTERM
+   * gets SIGKILL at once, as it would not notice a SIGTERM.
    *
    * @param grace how long they may take to end by themselves
    * @return how the root ended; empty when it is in an image, and nothing was done

@@ -66,7 +66,7 @@ public final class PoisonedProcess extends LiveProcess implements GpuProcess {
   }
 
   /**
-   * Returns the image from which {@link #replaceWith} restores the process as it was suspended: the
+   * Returns the image from which {@link #replaceWith} restores the suspended process: the
    * {@linkplain dev.gpuprocess.options.ResumeOptions.Builder#fallbackImage fallback image} of the
    * failed resume, or the image that the process was restored from and has not run since.
    *

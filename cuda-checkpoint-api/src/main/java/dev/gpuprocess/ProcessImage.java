@@ -34,7 +34,7 @@ public final class ProcessImage extends SavedImage {
    * @throws dev.gpuprocess.error.ImageException with reason MISSING when there is no image; with
    *     reason FORMAT when another version of this library wrote it; with reason MISMATCH when it
    *     is of an AMD process; use {@link AmdImage#open}; with reason CORRUPT when the manifest was
-   *     altered; with reason NOT_TRUSTED when somebody else could have written it
+   *     altered; with reason NOT_TRUSTED when another user could have written it
    */
   public static ProcessImage open(Path directory) {
     return GpuCheckpoints.standard().open(directory);

@@ -67,7 +67,7 @@ public final class RepeatedSnapshots implements AutoCloseable {
   }
 
   /**
-   * Makes one now, on this thread, besides those that are due. The listener is told as of any
+   * Makes one now, on this thread, besides those that are due. The listener is notified as of any
    * other.
    *
    * @return the image
@@ -93,7 +93,7 @@ public final class RepeatedSnapshots implements AutoCloseable {
   private RuntimeException refusal() {
     if (!repetition.isOver()) {
       return new OperationInProgressException(
-          "a snapshot of %s is being made: ask again when the listener is told of it"
+          "a snapshot of %s is being made: try again when the listener is notified of it"
               .formatted(subject.name()),
           Failure.of("snapshot", subject.root().pid()));
     }
@@ -107,9 +107,9 @@ public final class RepeatedSnapshots implements AutoCloseable {
 
   /**
    * Ends the snapshots. One that is being made is not cut short: this waits until it is done and
-   * the listener was told, for up to the plan's {@link SnapshotPlan#patience()}; after that it goes
-   * on by itself. Called by the listener, this does not wait. An interrupt does not shorten the
-   * wait; the thread's flag stays set. Does nothing more the second time.
+   * the listener was notified, for up to the plan's {@link SnapshotPlan#patience()}; after that it
+   * goes on by itself. Called by the listener, this does not wait. An interrupt does not shorten
+   * the wait; the thread's flag stays set. Does nothing more the second time.
    */
   @Override
   public void close() {

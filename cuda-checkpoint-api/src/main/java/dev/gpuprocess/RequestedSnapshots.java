@@ -29,7 +29,7 @@ final class RequestedSnapshots {
   /** In pauses; each attempt looks at the whole job. */
   private static final int LONGEST_PAUSE = 8;
 
-  /** The GPUs are locked meanwhile. */
+  /** The GPUs are locked for this long. */
   private static final Duration BEGIN_LIMIT = Duration.ofSeconds(2);
 
   private static final Duration ANSWER_LIMIT = Duration.ofSeconds(10);
@@ -178,7 +178,10 @@ final class RequestedSnapshots {
     return new SnapshotAttempt(new SnapshotSubject(settings.build().context(), root), plan);
   }
 
-  /** Who asks once the GPUs are locked gets no part in this snapshot, and must be told so. */
+  /**
+   * Requests that arrive when the GPUs are locked are not part of this snapshot, and are answered
+   * so.
+   */
   private final class Begun implements StepListener {
 
     private final Request request;
@@ -224,7 +227,7 @@ final class RequestedSnapshots {
     void run() throws IOException;
   }
 
-  /** Until it is heard: the root may be stopped for a while. */
+  /** How long to try to reach the root, which may be stopped for a while. */
   private void answer(Saying saying, ProcessIdentity root) {
     while (isThere(root) && !isSaid(saying, root)) {
       pause(PAUSE_NANOS, () -> true);

@@ -33,7 +33,7 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
    * cuCheckpointProcessLock}). Its CPU threads live on and wait at their next CUDA call.
    *
    * @param timeout how long to wait for GPU work that is under way, rounded up to milliseconds, at
-   *     least one; with more than 24 days the driver is told to wait without a timeout
+   *     least one; with more than 24 days the driver waits without a timeout
    * @return the locked process
    * @throws dev.gpuprocess.error.LockTimeoutException when GPU work took longer; the process runs
    *     on
@@ -48,7 +48,7 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
 
   /**
    * Frees the GPU: {@link #lock()} and {@link LockedProcess#checkpoint()} as one step. When the
-   * checkpoint fails the process is unlocked again. Nobody gets in between.
+   * checkpoint fails the process is unlocked again. No other verb comes between.
    *
    * @return the checkpointed process
    * @throws dev.gpuprocess.error.GpuCheckpointException as {@link #suspend(SuspendOptions)}
@@ -59,7 +59,7 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
 
   /**
    * Frees the GPU: {@link #lock(Duration)} and {@link LockedProcess#checkpoint()} as one step. When
-   * the checkpoint fails the process is unlocked again. Nobody gets in between.
+   * the checkpoint fails the process is unlocked again. No other verb comes between.
    *
    * @param lockTimeout how long to wait for GPU work that is under way, as for a lock
    * @return the checkpointed process
@@ -73,12 +73,12 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
   /**
    * Frees the GPU as the options say: {@link #lock(Duration)} and {@link
    * LockedProcess#checkpoint()} as one step. When the checkpoint fails the process is unlocked
-   * again. No other verb gets in between.
+   * again. No other verb comes between.
    *
    * <p>A cancellation, an interrupt of this thread, and the deadline end it. While the driver waits
-   * for GPU work, this returns within a tenth of a second or so. The driver cannot be told to give
-   * up: it goes on until that work has ended or the lock's timeout has passed, and then the process
-   * is unlocked without anyone asking. Other verbs are refused until then with {@link
+   * for GPU work, this returns within a tenth of a second or so. The driver cannot be interrupted:
+   * it goes on until that work has ended or the lock's timeout has passed, and then the process is
+   * unlocked without anyone asking. Other verbs are refused until then with {@link
    * dev.gpuprocess.error.OperationInProgressException}. A checkpoint that has begun is finished,
    * and undone before this returns. In either case the process is running in the end.
    *
@@ -155,16 +155,16 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
 
   /**
    * Makes a backup of a process that goes on: suspend, dump leaving the process alive, resume, as
-   * one step: nobody gets in between. Whatever fails, the process is resumed, which waits for GPU
-   * memory for up to {@link Timeouts#memory()}. All that can be checked without touching it is
+   * one step: no other verb comes between. Whatever fails, the process is resumed, which waits for
+   * GPU memory for up to {@link Timeouts#memory()}. All that can be checked without touching it is
    * checked before it leaves its GPU: options, CRIU, the directory and its room, and what the tree
    * has open.
    *
    * <p>The process stands still no longer than it is needed: it runs again when CRIU has written
-   * its files, and only then are they checksummed and synced. What was on the GPU goes no further
-   * than to {@linkplain GpuCheckpoints.Builder#hostMemory host memory} during the pause, and from
-   * there to the disk. The image gets its name when all of it is on the disk; this returns then,
-   * and {@link ProcessImage#snapshotTimes()} tells both times. A {@link
+   * its files, and only then are they checksummed and synced. The GPU memory goes no further than
+   * to {@linkplain GpuCheckpoints.Builder#hostMemory host memory} during the pause, and from there
+   * to the disk. The image gets its name when all of it is on the disk; this returns then, and
+   * {@link ProcessImage#snapshotTimes()} tells both times. A {@link
    * dev.gpuprocess.progress.StepListener} sees the step {@code unlock} end when the process runs
    * again. From that moment on other verbs may be used on it, from any thread and JVM, and it may
    * end.
@@ -172,13 +172,13 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
    * <p>What fails after that costs the image alone: nothing is left of it, older images stay, and
    * the exception is of the type that is listed here, says that the process runs on, and has {@link
    * dev.gpuprocess.cuda.ProcessState#RUNNING} as its state afterwards. When the controller is
-   * killed meanwhile {@link GpuCheckpoints#recover()} removes what is left. When the driver cannot
-   * bring the process back, the image is made all the same before this throws, as it may be all
-   * that is left of the process.
+   * killed {@link GpuCheckpoints#recover()} removes what is left. When the driver cannot bring the
+   * process back, the image is made all the same before this throws, as it may be all that is left
+   * of the process.
    *
    * @param directory where the image will be; see {@link CheckpointedProcess#dump(Path)}
-   * @param options how to dump; the process is left running whatever they say. The deadline is that
-   *     of the dump, and begins anew for what is done when the process runs again
+   * @param options how to dump; the process is left running in any case. The deadline is that of
+   *     the dump, and begins again for what is done when the process runs again
    * @return the image
    * @throws dev.gpuprocess.error.DiskFullException when the file system is full
    * @throws dev.gpuprocess.error.ImageException when the image cannot be written
@@ -204,8 +204,8 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
   /**
    * Makes snapshots of the process from now on, at an interval, and removes those that the plan
    * does not keep. It goes on until it is closed or the process has ended, whatever fails: the
-   * process runs on, and the plan's listener is told. Other verbs may be used on the process: while
-   * it is suspended, no snapshots are made.
+   * process runs on, and the plan's listener is notified. Other verbs may be used on the process:
+   * while it is suspended, no snapshots are made.
    *
    * <p>All that can be checked before the process leaves its GPU (the directory and its room, CRIU,
    * the options, what the tree has open) is checked now, and before each snapshot.

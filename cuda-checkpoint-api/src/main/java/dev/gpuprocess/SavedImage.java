@@ -92,7 +92,7 @@ abstract sealed class SavedImage permits ProcessImage, AmdImage {
    * stays interrupted.
    *
    * @throws dev.gpuprocess.error.ImageException with reason CORRUPT when a file is missing,
-   *     truncated or altered; with reason NOT_TRUSTED when somebody else could have written it
+   *     truncated or altered; with reason NOT_TRUSTED when another user could have written it
    */
   public final void verify() {
     directory.verify();
@@ -117,7 +117,7 @@ abstract sealed class SavedImage permits ProcessImage, AmdImage {
    * @param cancellation ends it early, from another thread
    * @return the copy
    * @throws dev.gpuprocess.error.ImageException with reason CORRUPT when a file is missing,
-   *     truncated or altered, or cannot be read; with reason NOT_TRUSTED when somebody else could
+   *     truncated or altered, or cannot be read; with reason NOT_TRUSTED when another user could
    *     have written it; with reason MISSING when the image is gone; with reason DIRECTORY when the
    *     directory cannot be used, or something is there; an image never replaces anything
    * @throws dev.gpuprocess.error.DiskFullException when the file system has too little space
@@ -161,10 +161,10 @@ abstract sealed class SavedImage permits ProcessImage, AmdImage {
   /**
    * Removes older images of the same process (the same pid and command line) that lie beside this
    * one, such as the snapshots before it. This image is verified first. Symbolic links, incomplete
-   * images, images that somebody else could have written, and images that are being read or
+   * images, images that another user could have written, and images that are being read or
    * restored, in any JVM, are not touched. Keep the images of different processes in different
-   * directories. Verbs may be used on the process meanwhile. An interrupt does not stop this; the
-   * thread stays interrupted.
+   * directories. Verbs may be used on the process at the same time. An interrupt does not stop
+   * this; the thread stays interrupted.
    *
    * @param keep how many images stay, this one included; at least 1
    * @return what was removed, oldest first

@@ -34,14 +34,14 @@ final class SnapshotAttempt {
     this.plan = plan;
   }
 
-  /** Makes the image. Nobody is told. */
+  /** Makes the image. No listener is notified. */
   ProcessImage make() {
     StateHandle now = subject.running();
     running = now;
     return subject.snapshot(now, plan.place().next(subject.root().pid()), plan.options());
   }
 
-  /** Whether there was somebody running to make it of. */
+  /** Whether the process was running, so that the snapshot began. */
   boolean isBegun() {
     return running != null;
   }
@@ -64,8 +64,8 @@ final class SnapshotAttempt {
   }
 
   /**
-   * Brings back what the attempt left suspended, as when other programs took its GPU memory. Nobody
-   * else will.
+   * Brings back what the attempt left suspended, as when other programs took its GPU memory. No
+   * other code does this.
    *
    * @param pause waits before the next try; false to give up
    */

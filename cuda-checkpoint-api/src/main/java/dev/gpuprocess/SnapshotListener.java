@@ -4,8 +4,8 @@ import dev.gpuprocess.image.PruneReport;
 import dev.gpuprocess.progress.SkippedSnapshot;
 
 /**
- * Told of each snapshot of {@linkplain RunningProcess#repeatSnapshots repeated snapshots}, and of
- * those that a process {@linkplain GpuCheckpoints#launch(dev.gpuprocess.options.LaunchOptions,
+ * Notified of each snapshot of {@linkplain RunningProcess#repeatSnapshots repeated snapshots}, and
+ * of those that a process {@linkplain GpuCheckpoints#launch(dev.gpuprocess.options.LaunchOptions,
  * SnapshotPlan) asks for}, on their threads: two methods may be called at the same time. What it
  * throws is logged and changes nothing. While a method runs no snapshot is begun.
  */
@@ -15,16 +15,16 @@ public interface SnapshotListener {
   SnapshotListener NONE = new SnapshotListener() {};
 
   /**
-   * An image was made; it is durable, and the process runs on. A process that asked for it was
-   * told.
+   * An image was made; it is durable, and the process runs on. A process that requested it has its
+   * answer.
    *
    * @param image with its steps and times
    */
   default void made(ProcessImage image) {}
 
   /**
-   * A snapshot failed; nothing is left of its image. The series goes on. A process that asked for
-   * it was told.
+   * A snapshot failed; nothing is left of its image. The series goes on. A process that requested
+   * it has its answer.
    *
    * @param why what {@link RunningProcess#snapshot(java.nio.file.Path,
    *     dev.gpuprocess.options.DumpOptions)} or that of the process threw, which says what became
@@ -56,7 +56,7 @@ public interface SnapshotListener {
   default void pruneFailed(Throwable why) {}
 
   /**
-   * The series has ended; nothing else will be told.
+   * The series has ended; no other method is called after this.
    *
    * @param closed true when it was closed; false when the process has ended
    */

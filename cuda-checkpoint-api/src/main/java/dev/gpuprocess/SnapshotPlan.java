@@ -11,9 +11,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Where snapshots go, which of them stay, how each is made, and who is told. Immutable. For {@link
- * RunningProcess#repeatSnapshots}, which makes them at an interval, and for processes that request
- * snapshots of themselves.
+ * Where snapshots go, which of them stay, how each is made, and which listener is notified.
+ * Immutable. For {@link RunningProcess#repeatSnapshots}, which makes them at an interval, and for
+ * processes that request snapshots of themselves.
  *
  * <p>A process that is {@linkplain GpuCheckpoints#launch(dev.gpuprocess.options.LaunchOptions,
  * SnapshotPlan) launched} with a plan has a small process of this library as its root, and the
@@ -114,7 +114,7 @@ public final class SnapshotPlan {
   }
 
   /**
-   * Who is told.
+   * The listener of each snapshot.
    *
    * @return the listener
    */
@@ -185,8 +185,8 @@ public final class SnapshotPlan {
     /**
      * Sets how each image is made.
      *
-     * @param options by default {@link DumpOptions#ofDefaults()}; what is dumped is left running
-     *     whatever they say
+     * @param options by default {@link DumpOptions#ofDefaults()}; the process is left running in
+     *     any case
      * @return this builder
      */
     public Builder options(DumpOptions options) {
@@ -195,9 +195,9 @@ public final class SnapshotPlan {
     }
 
     /**
-     * Sets who is told of each snapshot.
+     * Sets the listener of each snapshot.
      *
-     * @param listener by default nobody
+     * @param listener by default none
      * @return this builder
      */
     public Builder listener(SnapshotListener listener) {

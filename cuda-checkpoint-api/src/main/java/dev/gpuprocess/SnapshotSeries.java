@@ -14,7 +14,7 @@ import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** What is done for one process each time a snapshot is due, and who is told of it. */
+/** What is done for one process each time a snapshot is due. */
 final class SnapshotSeries implements Repetition.Work {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
@@ -49,7 +49,7 @@ final class SnapshotSeries implements Repetition.Work {
       ProcessImage image = make(by);
       LOG.debug("{} is made", image);
     } catch (RuntimeException | Error e) {
-      LOG.debug("the listener was told of this", e);
+      LOG.debug("the listener was notified of this", e);
     }
   }
 

@@ -21,8 +21,8 @@ import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A process of which snapshots are made again and again. Other controllers may move it in between,
- * so it is found anew each time.
+ * A process of which snapshots are made again and again. Other controllers may move it between two
+ * snapshots, so it is found again each time.
  */
 record SnapshotSubject(EngineContext context, ProcessIdentity root) {
 

@@ -49,7 +49,7 @@ public interface CudaDriver {
    * Stops the CUDA calls of a process and waits for its GPU work ({@code cuCheckpointProcessLock}).
    *
    * @param pid the process
-   * @param timeoutMs how long to wait for GPU work in milliseconds; 0 waits for ever
+   * @param timeoutMs how long to wait for GPU work in milliseconds; 0 waits without a limit
    * @return {@link CudaResult#NOT_READY} when the timeout expired
    */
   CudaResult lock(int pid, int timeoutMs);

@@ -33,7 +33,7 @@ public record Finding(
   private static final int MOST_OF_EACH = 2000;
 
   /**
-   * Escapes in the texts what could mislead in a terminal or a log; the resource stays as it is.
+   * Escapes in the texts what could mislead in a terminal or a log; the resource is not changed.
    */
   public Finding {
     subject = Printable.of(subject, MOST_OF_EACH);

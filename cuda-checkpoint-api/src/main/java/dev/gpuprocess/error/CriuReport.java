@@ -1,6 +1,6 @@
 package dev.gpuprocess.error;
 
-/** What an exception tells of a CRIU that could not do what it was asked, in whatever group. */
+/** What an exception of any group says about a CRIU that failed. */
 public interface CriuReport {
 
   /**

@@ -63,8 +63,7 @@ public class ImageException extends FixAndRetryException {
     UNWRITABLE,
 
     /**
-     * Memory or an open file of the process cannot go into the image as it is; the message says
-     * what to do.
+     * Memory or an open file of the process cannot go into the image; the message says what to do.
      */
     NOT_DUMPED
   }

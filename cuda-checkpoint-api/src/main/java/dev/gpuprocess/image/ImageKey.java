@@ -19,9 +19,9 @@ import org.jspecify.annotations.Nullable;
  * A secret to sign images with, for images that leave this machine or are stored where others can
  * write. The manifest is then authenticated by a code (HMAC-SHA256) that cannot be made without the
  * key, and lists SHA-256 checksums of the files; an image without the right code is not opened.
- * Signing does not prevent somebody from putting an older signed image in the place of a newer one
- * ({@link dev.gpuprocess.options.RestoreOptions.Builder#expectLabel} does). Immutable; may be
- * shared between threads.
+ * Signing does not prevent that an older signed image is put where a newer one was ({@link
+ * dev.gpuprocess.options.RestoreOptions.Builder#expectLabel} does). Immutable; may be shared
+ * between threads.
  */
 public final class ImageKey {
 

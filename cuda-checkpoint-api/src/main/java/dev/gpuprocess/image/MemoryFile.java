@@ -59,8 +59,8 @@ public record MemoryFile(String file, String mappedAs, List<String> ranges) {
   }
 
   /**
-   * Whether CRIU can be told of a path: an absolute one of a file of that name, as the kernel
-   * writes it, of characters that can be written in a manifest and over CRIU's protocol.
+   * Whether CRIU can use a path: an absolute one of a file of that name, as the kernel writes it,
+   * of characters that can be written in a manifest and over CRIU's protocol.
    *
    * @param path the path
    * @param file the file's path in the image

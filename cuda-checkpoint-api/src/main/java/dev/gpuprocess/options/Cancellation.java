@@ -83,7 +83,7 @@ public final class Cancellation {
    *
    * @param action run once, on the thread that cancels, or at once on this thread if that has
    *     happened already; must not block
-   * @return to be closed when nobody waits any more; the action does not run after that
+   * @return to be closed when the wait is over; the action does not run after that
    */
   public Registration onCancel(Runnable action) {
     synchronized (actions) {

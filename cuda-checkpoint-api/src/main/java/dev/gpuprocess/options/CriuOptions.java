@@ -228,12 +228,12 @@ public final class CriuOptions {
     return set.weakSysctls;
   }
 
-  /** {@return the security label in place of the one the tree had} */
+  /** {@return the security label that replaces that of the tree} */
   public Optional<String> lsmProfile() {
     return Optional.ofNullable(set.lsmProfile);
   }
 
-  /** {@return the SELinux context in place of those that mounts had} */
+  /** {@return the SELinux context that replaces those of the mounts} */
   public Optional<String> lsmMountContext() {
     return Optional.ofNullable(set.lsmMountContext);
   }
@@ -368,8 +368,8 @@ public final class CriuOptions {
     }
 
     /**
-     * Whether the tree's own network namespace comes back empty, for somebody else to fill (CRIU
-     * {@code empty-ns net}).
+     * Whether the tree's own network namespace comes back empty, to be filled by another program
+     * (CRIU {@code empty-ns net}).
      *
      * @param emptyNetworkNamespace the new value; false by default
      * @return this builder
@@ -407,9 +407,9 @@ public final class CriuOptions {
      * Whether a file is dumped that is open by a name that was removed while it has another name
      * (CRIU {@code link-remap}), such as the semaphores of spawned Python workers. The image
      * contains its content, up to {@link #ghostLimit} bytes, and a restore links it to its other
-     * name again, or creates it anew if that is gone; files in shared memory get the content that
-     * they had at the dump. A tree with a mount namespace of its own can then be restored only
-     * once, and not after a dump that left it running.
+     * name again, or creates it if that is gone; files in shared memory get the content that they
+     * had at the dump. A tree with a mount namespace of its own can then be restored only once, and
+     * not after a dump that left it running.
      *
      * @param linkRemap the new value; false by default
      * @return this builder
@@ -697,7 +697,7 @@ public final class CriuOptions {
     }
 
     /**
-     * The security label in place of the one the tree had (CRIU {@code lsm-profile}).
+     * The security label that replaces that of the tree (CRIU {@code lsm-profile}).
      *
      * @param lsmProfile such as {@code apparmor:docker-default} or {@code selinux:} and a context;
      *     by default the label it had
@@ -714,7 +714,7 @@ public final class CriuOptions {
     }
 
     /**
-     * The SELinux context in place of those that mounts had (CRIU {@code lsm-mount-context}).
+     * The SELinux context that replaces those of the mounts (CRIU {@code lsm-mount-context}).
      *
      * @param lsmMountContext the new value; by default those they had
      * @return this builder

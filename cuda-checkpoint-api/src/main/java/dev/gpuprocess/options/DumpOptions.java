@@ -212,11 +212,11 @@ public final class DumpOptions {
 
     /**
      * Sets whether the GPU memory of a process goes into files of its own ({@code
-     * gpu/memory-N.bin}), which CRIU does not dump and a restore maps. It is in files in memory
-     * since the suspend ({@link dev.gpuprocess.GpuCheckpoints.Builder#hostMemory}). Into an image
-     * on the same tmpfs they go by a link, to a disk past the page cache where that is possible,
-     * and those of a snapshot when the process runs again. CRIU sees them under a name on that
-     * tmpfs, as private mappings, so that what is restored from an image never writes to it.
+     * gpu/memory-N.bin}), which CRIU does not dump and a restore maps. Since the suspend it is in
+     * files in memory ({@link dev.gpuprocess.GpuCheckpoints.Builder#hostMemory}). Into an image on
+     * the same tmpfs they go by a link, to a disk past the page cache where that is possible, and
+     * those of a snapshot when the process runs again. CRIU sees them under a name on that tmpfs,
+     * as private mappings, so that what is restored from an image never writes to it.
      *
      * <p>Where that cannot be done CRIU dumps the memory, which takes several times as long, and
      * the {@linkplain dev.gpuprocess.progress.Step#note() note} of the step {@code copy to own
@@ -243,17 +243,17 @@ public final class DumpOptions {
      * CUDA is of no use in such a child, so it loses nothing, and it does not get them back if the
      * dump fails. NVML that it uses by what it inherited answers errors from then on.
      *
-     * <p>A child is left alone, and the dump refused with {@link
+     * <p>A child is not touched, and the dump is refused with {@link
      * dev.gpuprocess.error.FixAndRetryException} and reason CUDA_CHILD, when the driver says that
      * it has CUDA state; when it was forked before {@code cuInit}, or within 10 ms of that, or has
      * executed another program since; when it shares memory or descriptors with another process of
      * the tree, as between {@code vfork} and the execution of a program; when it has loaded NVML
      * and no other process has the same descriptor (in a snapshot the process itself is one of
      * those others, as it still is on its GPU then); and when no system call can be made in it: it
-     * is stopped, traced by somebody else or protected by seccomp, a program for 32 bits, may not
-     * be traced by this JVM, or the machine is no x86_64. Those that ended meanwhile are no
-     * hindrance. The {@linkplain dev.gpuprocess.progress.Step#note() note} of the step {@code
-     * release} says how many children, descriptors and mappings it was. Ignored by {@link
+     * is stopped, traced by another process or protected by seccomp, a 32-bit program, may not be
+     * traced by this JVM, or the machine is no x86_64. Children that have ended do not matter. The
+     * {@linkplain dev.gpuprocess.progress.Step#note() note} of the step {@code release} says how
+     * many children, descriptors and mappings it was. Ignored by {@link
      * dev.gpuprocess.spi.CriuDriver#dump}.
      *
      * @param releaseInheritedGpu the new value; false by default

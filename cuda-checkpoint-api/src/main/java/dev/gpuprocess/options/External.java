@@ -39,7 +39,7 @@ public record External(String text) {
   }
 
   /**
-   * What is mounted in place of a bind mount from outside.
+   * What replaces a bind mount from outside.
    *
    * @param name what the image calls it
    * @param source what is bind mounted, seen from CRIU
@@ -62,7 +62,7 @@ public record External(String text) {
   }
 
   /**
-   * What is mounted in place of a block device.
+   * What replaces a block device.
    *
    * @param name what the image calls it
    * @param device an existing block device
@@ -106,7 +106,7 @@ public record External(String text) {
 
   /**
    * A pipe whose other end is outside the tree. Without this a dump refuses it: CRIU would create a
-   * new pipe at the restore, with nobody at its other end.
+   * new pipe at the restore, with no process at its other end.
    *
    * @param inode as in {@code /proc/PID/fd/N -> pipe:[inode]}
    * @return for a dump; the restore needs {@link CriuOptions.Builder#inherit(String, Path)}

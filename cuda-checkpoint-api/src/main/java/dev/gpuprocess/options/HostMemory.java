@@ -9,11 +9,11 @@ import org.jspecify.annotations.Nullable;
  * The host memory that takes the GPU memory of suspended processes: files without a name on a
  * tmpfs. Immutable.
  *
- * <p>The driver moves GPU memory into host memory that it maps for that. It is given memory that is
- * there already, in huge pages, made by several threads, which takes a tenth of the time; and since
- * the memory is a file, a dump need not copy it out of the process. The kernel charges it to the
- * control group of this JVM and not to that of the process. The kernel frees it when the process
- * has been resumed or has ended, even if this JVM was killed before.
+ * <p>The driver moves GPU memory into host memory that it maps for that. This gives it memory that
+ * is there already, in huge pages, made by several threads, which takes a tenth of the time; and
+ * since the memory is a file, a dump need not copy it out of the process. The kernel charges it to
+ * the control group of this JVM and not to that of the process. The kernel frees it when the
+ * process has been resumed or has ended, even if this JVM was killed before.
  *
  * <p>If it is not available the driver maps its own memory, and the {@link
  * dev.gpuprocess.progress.Step#note() note} of the step says why.
@@ -54,7 +54,7 @@ public final class HostMemory {
    * On a tmpfs of the caller, best mounted with {@code huge=always}: in pages of 4 KiB it is slower
    * than memory that the driver maps.
    *
-   * @param directory on a tmpfs, which nobody else can write to
+   * @param directory on a tmpfs, which no other user can write to
    * @return the setting
    */
   public static HostMemory in(Path directory) {

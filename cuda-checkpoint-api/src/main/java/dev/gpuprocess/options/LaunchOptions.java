@@ -153,7 +153,7 @@ public final class LaunchOptions {
       }
     }
 
-    /** {@return output that nobody reads} */
+    /** {@return output that is discarded} */
     public static Output nowhere() {
       return new Output(Kind.NOWHERE, null);
     }
@@ -181,8 +181,8 @@ public final class LaunchOptions {
 
     /**
      * A pipe to this JVM, which it reads as {@link dev.gpuprocess.LaunchedProcess#output()}. Such a
-     * process can be suspended and resumed, but not dumped: after a restore nobody would hold the
-     * other end of the pipe, so a dump is refused, with {@link #to} as the cure.
+     * process can be suspended and resumed, but not dumped: after a restore no process would hold
+     * the other end of the pipe, so a dump is refused, with {@link #to} as the cure.
      *
      * @return output to the caller
      */
@@ -218,7 +218,7 @@ public final class LaunchOptions {
     }
 
     /**
-     * Sets a variable of the environment, in place of one that is inherited.
+     * Sets a variable of the environment; it replaces an inherited one.
      *
      * @param name any name without {@code =}; it need not be one that a shell accepts
      * @param value the value

@@ -181,10 +181,10 @@ public final class RestoreOptions {
     }
 
     /**
-     * The label that the image must have. A key proves that an image was made by somebody who has
-     * the key, but not which image it is: without an expectation, anybody who can move directories
-     * can have one process restored in place of another, or an older state in place of a newer one.
-     * Only for {@link ProcessImage#restore(RestoreOptions)}.
+     * The label that the image must have. A key proves that an image was made by a user who has the
+     * key, but not which image it is: without an expectation, anybody who can move directories can
+     * make a restore take another process, or an older state. Only for {@link
+     * ProcessImage#restore(RestoreOptions)}.
      *
      * @param label as given to {@link DumpOptions.Builder#label}; nothing is expected by default
      * @return this builder

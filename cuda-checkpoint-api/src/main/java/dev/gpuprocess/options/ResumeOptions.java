@@ -118,7 +118,7 @@ public final class ResumeOptions {
 
     /**
      * Waits until the GPU has enough free memory. The wait ends early when the process ends or
-     * somebody else moves it, when the thread is interrupted, and with {@link #cancellation}.
+     * another controller moves it, when the thread is interrupted, and with {@link #cancellation}.
      *
      * @param time the longest wait; {@code ChronoUnit.FOREVER.getDuration()} waits as long as it
      *     takes; zero, the default, does not wait

@@ -82,7 +82,7 @@ public final class RetentionPolicy {
   /**
    * The images that stay for longer.
    *
-   * @return in the order in which they were asked for; empty for none
+   * @return in the order in which they were added; empty for none
    */
   public List<OnePer> intervals() {
     return set.intervals;

@@ -12,7 +12,7 @@ import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A process that uses a GPU, or is suspended from one, as it was at one moment. Immutable.
+ * A process that uses a GPU, or is suspended from one, at one moment. Immutable.
  *
  * @param identity its pid and start time
  * @param owner its effective user, by name or else by number; empty if that cannot be read
