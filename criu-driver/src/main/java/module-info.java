@@ -14,10 +14,7 @@ module dev.gpuprocess.criu {
   requires com.google.protobuf;
   requires org.slf4j;
 
-  // Unqualified because JNR's generated classes live in an unnamed module.
   exports dev.gpuprocess.criu;
-
-  opens dev.gpuprocess.criu.internal.os;
 
   provides dev.gpuprocess.spi.CriuDriver with
       dev.gpuprocess.criu.RpcCriuDriver;

@@ -1,14 +1,14 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.criu.internal.os.Deadline;
-import dev.gpuprocess.criu.internal.os.ExitStatus;
-import dev.gpuprocess.criu.internal.os.Posix;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.MachineUnfitException;
+import dev.gpuprocess.internal.linux.ExitStatus;
 import dev.gpuprocess.internal.linux.NativeCallException;
+import dev.gpuprocess.internal.linux.PidDescriptor;
+import dev.gpuprocess.internal.linux.Processes;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
-import dev.gpuprocess.internal.process.Processes;
+import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.time.Duration;
 import java.util.Optional;
@@ -59,7 +59,7 @@ public final class RestoredChild {
   /** Collects the child with this pid, if there is one and it has ended. */
   static Optional<ExitStatus> collect(int pid) throws NativeCallException {
     return ProcFs.stat(pid).filter(stat -> stat.isDead() && isOurs(stat)).isPresent()
-        ? Posix.reap(pid)
+        ? PidDescriptor.reapIfEnded(pid)
         : Optional.empty();
   }
 

@@ -81,7 +81,7 @@ class ArchitectureTest {
   void onlyTheBindingsKnowC() {
     noClasses()
         .that()
-        .resideOutsideOfPackage("dev.gpuprocess.criu.internal.os")
+        .resideOutsideOfPackage("dev.gpuprocess.criu.internal.linux")
         .should()
         .dependOnClassesThat()
         .resideInAPackage("jnr..")

@@ -207,7 +207,8 @@ public final class CarriedState implements RestoreListener {
   public void postRestore(int root) {
     Map<Integer, Integer> numbers = new HashMap<>();
     for (int pid : ProcFs.tree(root)) {
-      ProcFs.threads(pid).forEach(task -> numbers.put(TaskSettings.ownNumber(task), task));
+      ProcFs.threads(pid)
+          .forEach(task -> numbers.put(ProcFs.innermostPid(task).orElse(task), task));
     }
     for (TaskSettings settings : tasks) {
       Integer task = numbers.get(settings.task());

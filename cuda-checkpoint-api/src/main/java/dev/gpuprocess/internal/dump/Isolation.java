@@ -16,6 +16,7 @@ import java.nio.file.LinkOption;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Optional;
+import java.util.OptionalInt;
 import java.util.Set;
 import java.util.stream.IntStream;
 
@@ -32,12 +33,11 @@ record Isolation(List<Path> mounts) {
   private static final String NAME = "gpuprocess-%s";
   private static final Set<String> OWN = Set.of("/", "/proc", "/dev/shm");
   private static final int POINT = 4;
-  private static final String FIRST_OF_NAMESPACE = "\t1";
 
   /** That of a process; empty when it is not isolated, or gone. */
   static Optional<Isolation> of(int pid) {
-    String pids = ProcFs.status(pid).getOrDefault("NSpid", "").strip();
-    if (!pids.endsWith(FIRST_OF_NAMESPACE) || !hasOurRoot(pid)) {
+    OptionalInt inner = ProcFs.innermostPid(pid);
+    if (inner.isEmpty() || inner.getAsInt() != 1 || pid == 1 || !hasOurRoot(pid)) {
       return Optional.empty();
     }
     return Optional.of(

@@ -1,6 +1,7 @@
 package dev.gpuprocess.internal.launch;
 
 import dev.gpuprocess.internal.linux.ChildStart;
+import dev.gpuprocess.internal.linux.ExitStatus;
 import dev.gpuprocess.internal.linux.NativeCallException;
 import dev.gpuprocess.internal.linux.PacketSocketPair;
 import dev.gpuprocess.internal.linux.PidDescriptor;
@@ -92,7 +93,7 @@ public final class CudaCall {
         }
       } finally {
         held.awaitEnd();
-        Optional<PidDescriptor.WaitStatus> unused = held.reap();
+        Optional<ExitStatus> unused = held.reap();
       }
     }
   }

@@ -1,6 +1,5 @@
 package dev.gpuprocess.internal.linux;
 
-import dev.gpuprocess.internal.jnr.BlockFunctions;
 import java.io.IOException;
 import java.nio.file.FileSystemException;
 import java.nio.file.Path;
@@ -18,15 +17,7 @@ public final class BlockFile implements AutoCloseable {
 
   private static final Logger LOG = LoggerFactory.getLogger(BlockFile.class);
 
-  private static final BlockFunctions LIBRARY = NativeLibraries.load(BlockFunctions.class, "c");
-
-  private static final boolean ARM = System.getProperty("os.arch").equals("aarch64");
-  private static final int O_DIRECT = ARM ? 0x10000 : 0x4000;
-  private static final int O_CREAT_NEW = Libc.O_CREAT | 0x80; // O_EXCL
-  private static final int F_SETFL = 4;
-  private static final int EINVAL = 22;
-  private static final int ENOSYS = 38;
-  private static final int EOPNOTSUPP = 95;
+  private static final LibcFunctions LIBRARY = Libc.LIBRARY;
   private static final int PRIVATE = 0600;
   private static final int RWF_NOWAIT = 8;
 
@@ -64,8 +55,8 @@ public final class BlockFile implements AutoCloseable {
    * @throws FileSystemException when it exists, or cannot be made
    */
   public static BlockFile create(Path path, boolean direct) throws FileSystemException {
-    BlockFile file = of(path, Libc.O_RDWR | O_CREAT_NEW, direct);
-    Libc.LIBRARY.fchmod(file.descriptor, PRIVATE);
+    BlockFile file = of(path, Libc.O_RDWR | Libc.O_CREAT | Libc.O_EXCL, direct);
+    LIBRARY.fchmod(file.descriptor, PRIVATE);
     return file;
   }
 
@@ -90,10 +81,12 @@ public final class BlockFile implements AutoCloseable {
 
   private static BlockFile of(Path path, int flags, boolean direct) throws FileSystemException {
     int descriptor = Libc.open(path, flags, PRIVATE);
-    FileSystemStatus status = FileSystemStatus.of(LIBRARY, descriptor);
+    FileSystemStatus status = FileSystemStatus.of(descriptor);
     // Some file systems refuse at once, others at the first write.
     boolean accepted =
-        direct && !status.isInMemory() && LIBRARY.fcntl(descriptor, F_SETFL, O_DIRECT) == 0;
+        direct
+            && !status.isInMemory()
+            && LIBRARY.fcntl(descriptor, Libc.F_SETFL, Libc.O_DIRECT) == 0;
     return new BlockFile(path, descriptor, status, accepted);
   }
 
@@ -138,7 +131,7 @@ public final class BlockFile implements AutoCloseable {
   private void allocate(long bytes) throws FileSystemException {
     while (LIBRARY.fallocate(descriptor, 0, 0, bytes) != 0) {
       int errno = Libc.errno();
-      if (errno == EOPNOTSUPP || errno == ENOSYS) {
+      if (errno == Libc.EOPNOTSUPP || errno == Libc.ENOSYS) {
         return;
       }
       if (errno != Libc.EINTR) {
@@ -158,7 +151,7 @@ public final class BlockFile implements AutoCloseable {
   public void prepare(long from, long to) {
     if (isInMemory() && from < to) {
       try {
-        window = FileWindow.map(LIBRARY, descriptor, from, to);
+        window = FileWindow.map(descriptor, from, to);
       } catch (NativeCallException e) {
         LOG.debug("{} is written without a mapping: {}", path, e.getMessage());
       }
@@ -214,7 +207,7 @@ public final class BlockFile implements AutoCloseable {
         continue;
       }
       int errno = written == 0 ? Libc.ENOSPC : Libc.errno();
-      if (errno == EINVAL && was) {
+      if (errno == Libc.EINVAL && was) {
         cached();
       } else if (errno != Libc.EINTR) {
         throw Libc.failed(path, "cannot be written", errno);
@@ -246,7 +239,7 @@ public final class BlockFile implements AutoCloseable {
         done += (int) read;
       } else if (read == 0) {
         throw new FileSystemException(path.toString(), null, "is shorter than it was");
-      } else if (was && Libc.errno() == EINVAL) {
+      } else if (was && Libc.errno() == Libc.EINVAL) {
         cached();
       } else if (Libc.errno() != Libc.EINTR) {
         throw Libc.failed(path, "cannot be read", Libc.errno());
@@ -270,7 +263,7 @@ public final class BlockFile implements AutoCloseable {
   }
 
   private void cached() throws FileSystemException {
-    if (LIBRARY.fcntl(descriptor, F_SETFL, 0) != 0) {
+    if (LIBRARY.fcntl(descriptor, Libc.F_SETFL, 0) != 0) {
       throw Libc.failed(path, "cannot be written through the page cache", Libc.errno());
     }
     direct = false;
@@ -336,6 +329,6 @@ public final class BlockFile implements AutoCloseable {
     if (prepared != null) {
       prepared.close();
     }
-    Libc.LIBRARY.close(descriptor);
+    LIBRARY.close(descriptor);
   }
 }

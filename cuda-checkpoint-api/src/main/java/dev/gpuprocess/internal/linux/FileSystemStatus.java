@@ -1,6 +1,5 @@
 package dev.gpuprocess.internal.linux;
 
-import dev.gpuprocess.internal.jnr.BlockFunctions;
 import dev.gpuprocess.internal.text.NativePath;
 import java.io.IOException;
 import java.nio.ByteBuffer;
@@ -36,10 +35,22 @@ public record FileSystemStatus(boolean isInMemory, long room) {
     return of(status);
   }
 
-  /** The same of an open file; a file system that does not answer is taken for one on a disk. */
-  static FileSystemStatus of(BlockFunctions library, int descriptor) {
+  /**
+   * Returns whether a file is on a file system of a type.
+   *
+   * @param magic the magic number of the type
+   * @return false also when the file cannot be reached
+   */
+  public static boolean isOfType(Path file, long magic) {
     byte[] status = new byte[SIZE_OF_STATFS];
-    if (library.fstatfs(descriptor, status) != 0) {
+    return Libc.LIBRARY.statfs(NativePath.cString(file), status) == 0
+        && ByteBuffer.wrap(status).order(ByteOrder.nativeOrder()).getLong(0) == magic;
+  }
+
+  /** The same of an open file; a file system that does not answer is taken for one on a disk. */
+  static FileSystemStatus of(int descriptor) {
+    byte[] status = new byte[SIZE_OF_STATFS];
+    if (Libc.LIBRARY.fstatfs(descriptor, status) != 0) {
       return new FileSystemStatus(false, Long.MAX_VALUE);
     }
     return of(status);

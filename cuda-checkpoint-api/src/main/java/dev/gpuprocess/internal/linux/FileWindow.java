@@ -1,6 +1,5 @@
 package dev.gpuprocess.internal.linux;
 
-import dev.gpuprocess.internal.jnr.BlockFunctions;
 import java.io.IOException;
 
 /**
@@ -10,18 +9,14 @@ import java.io.IOException;
  */
 final class FileWindow implements AutoCloseable {
 
-  private static final int READ_WRITE = 3;
-  private static final int MAP_SHARED = 1;
-  private static final int MADV_HUGEPAGE = 14;
+  private static final LibcFunctions LIBRARY = Libc.LIBRARY;
 
-  private final BlockFunctions library;
   private final ProcessMemory self = new ProcessMemory((int) ProcessHandle.current().pid());
   private final long from;
   private final long to;
   private final long address;
 
-  private FileWindow(BlockFunctions library, long from, long to, long address) {
-    this.library = library;
+  private FileWindow(long from, long to, long address) {
     this.from = from;
     this.to = to;
     this.address = address;
@@ -33,15 +28,15 @@ final class FileWindow implements AutoCloseable {
    * @param descriptor open to be read and written
    * @param from a multiple of the page size
    */
-  static FileWindow map(BlockFunctions library, int descriptor, long from, long to)
-      throws NativeCallException {
-    long address = library.mmap(null, to - from, READ_WRITE, MAP_SHARED, descriptor, from);
+  static FileWindow map(int descriptor, long from, long to) throws NativeCallException {
+    long address =
+        LIBRARY.mmap(null, to - from, Libc.PROT_READ_WRITE, Libc.MAP_SHARED, descriptor, from);
     if (address == -1) {
       throw Libc.failure("mmap of " + (to - from) + " bytes of a file", Libc.errno());
     }
     // For a tmpfs of huge=advise. Others have their own mind, and refuse or ignore it.
-    int unused = library.madvise(address, to - from, MADV_HUGEPAGE);
-    return new FileWindow(library, from, to, address);
+    int unused = LIBRARY.madvise(address, to - from, Libc.MADV_HUGEPAGE);
+    return new FileWindow(from, to, address);
   }
 
   /**
@@ -64,6 +59,6 @@ final class FileWindow implements AutoCloseable {
 
   @Override
   public void close() {
-    int unused = library.munmap(address, to - from);
+    int unused = LIBRARY.munmap(address, to - from);
   }
 }

@@ -10,13 +10,9 @@ import org.jspecify.annotations.Nullable;
  */
 public final class Kcmp {
 
-  private static final boolean ARM = "aarch64".equals(System.getProperty("os.arch"));
-  private static final long KCMP = ARM ? 272 : 312;
   private static final long FILE = 0;
   private static final long VM = 1;
   private static final long FILES = 2;
-
-  private static final int EBADF = 9;
 
   private Kcmp() {}
 
@@ -51,7 +47,7 @@ public final class Kcmp {
           descriptor == 0 ? null : Pointer.wrap(Runtime.getSystemRuntime(), descriptor);
       return isSame(process, other, FILE, descriptor, number);
     } catch (NativeCallException e) {
-      if (e.errno() == EBADF) {
+      if (e.errno() == Libc.EBADF) {
         return false;
       }
       throw e;
@@ -63,7 +59,7 @@ public final class Kcmp {
       throws NativeCallException {
     int order =
         Libc.check(
-            Ptrace.library().syscall(KCMP, process, other, what, first, second),
+            Libc.LIBRARY.syscall(SystemCalls.KCMP, process, other, what, first, second),
             "kcmp of processes %s and %s".formatted(process, other));
     return order == 0;
   }

@@ -1,6 +1,5 @@
 package dev.gpuprocess.internal.linux;
 
-import dev.gpuprocess.internal.jnr.LibcFunctions;
 import dev.gpuprocess.internal.text.NativePath;
 import java.nio.file.AccessDeniedException;
 import java.nio.file.FileSystemException;
@@ -14,32 +13,66 @@ public final class Libc {
 
   static final LibcFunctions LIBRARY = NativeLibraries.load(LibcFunctions.class, "c");
 
-  // All but O_DIRECTORY and O_NOFOLLOW are the same on every architecture that CRIU runs on.
+  // O_DIRECT, O_DIRECTORY and O_NOFOLLOW depend on the architecture.
   public static final int O_RDONLY = 0;
   public static final int O_RDWR = 2;
   static final int O_CREAT = 0x40;
   static final int O_EXCL = 0x80;
   static final int O_NOCTTY = 0x100;
   public static final int O_NONBLOCK = 0x800;
+  static final int O_DIRECT = SystemCalls.ARM ? 0x10000 : 0x4000;
+  public static final int O_DIRECTORY = SystemCalls.ARM ? 0x4000 : 0x10000;
+  static final int O_NOFOLLOW = SystemCalls.ARM ? 0x8000 : 0x20000;
+  static final int O_TMPFILE = 0x400000 | O_DIRECTORY;
   static final int O_PATH = 0x200000;
-  static final int O_CLOEXEC = 0x80000;
-  public static final int O_DIRECTORY =
-      "aarch64".equals(System.getProperty("os.arch")) ? 0x4000 : 0x10000;
-  static final int O_NOFOLLOW = "aarch64".equals(System.getProperty("os.arch")) ? 0x8000 : 0x20000;
+
+  /** Also the value of {@code SOCK_CLOEXEC} and {@code EFD_CLOEXEC}. */
+  public static final int O_CLOEXEC = 0x80000;
+
+  public static final int F_SETFL = 4;
+  static final int F_DUPFD_CLOEXEC = 1030;
+
+  public static final int PROT_READ_WRITE = 3;
+  static final int MAP_SHARED = 1;
+  static final int MADV_HUGEPAGE = 14;
+  static final int MADV_POPULATE_WRITE = 23;
+
+  public static final int AF_UNIX = 1;
+  static final int SOCK_SEQPACKET = 5;
+  static final int MSG_PEEK = 0x2;
+  public static final int MSG_TRUNC = 0x20;
+  public static final int MSG_DONTWAIT = 0x40;
+  public static final int MSG_NOSIGNAL = 0x4000;
+  public static final int MSG_CMSG_CLOEXEC = 0x40000000;
+
+  static final int WNOHANG = 1;
 
   static final int EPERM = 1;
+  public static final int ENOENT = 2;
   public static final int ESRCH = 3;
   public static final int EINTR = 4;
+  static final int EBADF = 9;
+  static final int ECHILD = 10;
   public static final int EAGAIN = 11;
   static final int EACCES = 13;
-  static final int EEXIST = 17;
+  public static final int EFAULT = 14;
+  public static final int EEXIST = 17;
+  public static final int EINVAL = 22;
   static final int ENFILE = 23;
-  static final int EMFILE = 24;
+  public static final int EMFILE = 24;
   static final int ENOSPC = 28;
+  static final int EPIPE = 32;
+  static final int ENOSYS = 38;
+  static final int EOPNOTSUPP = 95;
+  static final int ECONNRESET = 104;
   static final int EDQUOT = 122;
-  static final int ENOENT = 2;
 
   private Libc() {}
+
+  /** Returns the functions, whose results go through {@link #check}. */
+  public static LibcFunctions functions() {
+    return LIBRARY;
+  }
 
   /** Opens a file or directory, not inherited by programs that this JVM starts. */
   static int open(Path path, int flags, int mode) throws FileSystemException {
@@ -63,6 +96,18 @@ public final class Libc {
     if (descriptor >= 0 && LIBRARY.close(descriptor) != 0 && errno() != EINTR) {
       throw new IllegalStateException("close " + descriptor + ": " + LIBRARY.strerror(errno()));
     }
+  }
+
+  /**
+   * Makes a pipe, both ends of which are closed at exec. After a failed call JNR copies back values
+   * that are not descriptors, mostly 0; they are not returned, so that no caller closes them.
+   *
+   * @return the end to read from and the end to write to
+   */
+  public static int[] pipe() throws NativeCallException {
+    int[] pair = new int[2];
+    check(LIBRARY.pipe2(pair, O_CLOEXEC), "pipe2");
+    return pair;
   }
 
   /** Every call whose -1 means errno goes through here, or through {@link #failed}. */

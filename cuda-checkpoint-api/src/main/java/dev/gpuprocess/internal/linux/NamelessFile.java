@@ -1,6 +1,5 @@
 package dev.gpuprocess.internal.linux;
 
-import dev.gpuprocess.internal.jnr.BlockFunctions;
 import dev.gpuprocess.internal.text.NativePath;
 import java.io.IOException;
 import java.nio.file.FileSystemException;
@@ -14,17 +13,11 @@ import java.util.concurrent.atomic.AtomicBoolean;
  */
 public final class NamelessFile implements AutoCloseable {
 
-  private static final BlockFunctions LIBRARY = NativeLibraries.load(BlockFunctions.class, "c");
+  private static final LibcFunctions LIBRARY = Libc.LIBRARY;
 
-  private static final int O_TMPFILE = 0x400000 | Libc.O_DIRECTORY;
   private static final int AT_FDCWD = -100;
   private static final int AT_SYMLINK_FOLLOW = 0x400;
   private static final int PRIVATE = 0600;
-  private static final int READ_WRITE = 3;
-  private static final int MAP_SHARED = 1;
-  private static final int MADV_HUGEPAGE = 14;
-  private static final int MADV_POPULATE_WRITE = 23;
-  private static final int EINVAL = 22;
 
   private final int descriptor;
   private final long bytes;
@@ -41,7 +34,7 @@ public final class NamelessFile implements AutoCloseable {
    * @throws FileSystemException when it cannot be made
    */
   public static NamelessFile create(Path directory, long bytes) throws FileSystemException {
-    int descriptor = Libc.open(directory, Libc.O_RDWR | O_TMPFILE, PRIVATE);
+    int descriptor = Libc.open(directory, Libc.O_RDWR | Libc.O_TMPFILE, PRIVATE);
     if (LIBRARY.ftruncate(descriptor, bytes) != 0) {
       int errno = Libc.errno();
       Descriptors.close(descriptor);
@@ -72,11 +65,11 @@ public final class NamelessFile implements AutoCloseable {
    * @throws NativeCallException when it cannot be mapped
    */
   public Pages pages() throws NativeCallException {
-    long address = LIBRARY.mmap(null, bytes, READ_WRITE, MAP_SHARED, descriptor, 0);
+    long address = LIBRARY.mmap(null, bytes, Libc.PROT_READ_WRITE, Libc.MAP_SHARED, descriptor, 0);
     if (address == -1) {
       throw Libc.failure("mmap of " + bytes + " bytes of a file", Libc.errno());
     }
-    int unused = LIBRARY.madvise(address, bytes, MADV_HUGEPAGE);
+    int unused = LIBRARY.madvise(address, bytes, Libc.MADV_HUGEPAGE);
     return new Pages(this, address);
   }
 
@@ -98,7 +91,7 @@ public final class NamelessFile implements AutoCloseable {
      */
     public void make(long from, long to) throws NativeCallException {
       // A file system that is full is an answer here, and no SIGBUS.
-      if (LIBRARY.madvise(address + from, to - from, MADV_POPULATE_WRITE) != 0) {
+      if (LIBRARY.madvise(address + from, to - from, Libc.MADV_POPULATE_WRITE) != 0) {
         file.allocate(from, to, Libc.errno());
       }
     }
@@ -122,7 +115,7 @@ public final class NamelessFile implements AutoCloseable {
 
   /** For kernels before 5.14, which cannot populate. */
   private void allocate(long from, long to, int errno) throws NativeCallException {
-    if (errno != EINVAL) {
+    if (errno != Libc.EINVAL) {
       throw Libc.failure("populate " + (to - from) + " bytes of a file", errno);
     }
     if (LIBRARY.fallocate(descriptor, 0, from, to - from) != 0) {
@@ -139,7 +132,7 @@ public final class NamelessFile implements AutoCloseable {
   public static void link(int descriptor, Path name) throws IOException {
     Path file = Path.of("/proc/self/fd/" + descriptor);
     int result =
-        Libc.LIBRARY.linkat(
+        LIBRARY.linkat(
             AT_FDCWD,
             NativePath.cString(file),
             AT_FDCWD,

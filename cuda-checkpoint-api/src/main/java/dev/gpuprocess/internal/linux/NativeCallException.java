@@ -23,6 +23,14 @@ public final class NativeCallException extends IOException {
     return errno == Libc.ESRCH;
   }
 
+  /**
+   * Returns whether the kernel does not have the system call, or a seccomp filter refuses it. To be
+   * asked only about calls that need no permission.
+   */
+  boolean isUnavailable() {
+    return errno == Libc.ENOSYS || errno == Libc.EPERM;
+  }
+
   /** Whether the caller may not do that. */
   public boolean isNotPermitted() {
     return errno == Libc.EPERM;

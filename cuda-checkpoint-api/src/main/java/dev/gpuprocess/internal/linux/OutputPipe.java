@@ -7,8 +7,6 @@ import java.io.InputStream;
 /** A pipe from a child to this JVM. */
 public final class OutputPipe implements AutoCloseable {
 
-  private static final int CLOEXEC = 0x80000;
-
   private final int write;
   private final InputStream read;
   private boolean given;
@@ -50,8 +48,7 @@ public final class OutputPipe implements AutoCloseable {
 
   /** Makes one; both ends are closed at exec. */
   public static OutputPipe make() throws IOException {
-    int[] pair = new int[2];
-    Libc.check(ChildCalls.LIBRARY.pipe2(pair, CLOEXEC), "pipe2");
+    int[] pair = Libc.pipe();
     try {
       return new OutputPipe(
           new PipeStream(new FileInputStream("/proc/self/fd/" + pair[0])), pair[1]);

@@ -3,8 +3,6 @@ package dev.gpuprocess.internal.linux;
 /** Descriptors that are taken from another process, and sent through sockets. */
 public final class ProcessDescriptor {
 
-  private static final long PIDFD_OPEN = 434;
-  private static final long PIDFD_GETFD = 438;
   private static final long PIDFD_THREAD = 0x80;
 
   /** Offsets in {@code struct msghdr}, with what it points to behind it. */
@@ -26,9 +24,6 @@ public final class ProcessDescriptor {
   /** {@code CMSG_SPACE} of one descriptor. */
   private static final int MESSAGE_SPACE = 24;
 
-  private static final int MSG_DONTWAIT = 0x40;
-  private static final int MSG_NOSIGNAL = 0x4000;
-
   private static final int SENT = MESSAGE + 16;
 
   /** {@code struct cmsghdr}, which the kernel writes before a received descriptor. */
@@ -46,15 +41,15 @@ public final class ProcessDescriptor {
    */
   public static int take(int pid, int task, int number) throws NativeCallException {
     // Of a process whose first thread has ended only the others have descriptors.
-    long process = Ptrace.library().syscall(PIDFD_OPEN, task, PIDFD_THREAD, 0);
+    long process = Libc.LIBRARY.syscall(SystemCalls.PIDFD_OPEN, task, PIDFD_THREAD, 0);
     if (process < 0) {
-      process = check("pidfd_open " + pid, Ptrace.library().syscall(PIDFD_OPEN, pid, 0, 0));
+      process =
+          Libc.check(Libc.LIBRARY.syscall(SystemCalls.PIDFD_OPEN, pid, 0, 0), "pidfd_open " + pid);
     }
     try {
-      return (int)
-          check(
-              "pidfd_getfd %s of process %s".formatted(number, pid),
-              Ptrace.library().syscall(PIDFD_GETFD, process, number, 0));
+      return Libc.check(
+          Libc.LIBRARY.syscall(SystemCalls.PIDFD_GETFD, process, number, 0),
+          "pidfd_getfd %s of process %s".formatted(number, pid));
     } finally {
       Descriptors.close((int) process);
     }
@@ -69,8 +64,9 @@ public final class ProcessDescriptor {
     memory.putLong(SENT, descriptor);
     long sent =
         memory.with(
-            message -> Ptrace.library().sendmsg(socket, message, MSG_DONTWAIT | MSG_NOSIGNAL));
-    check("sendmsg", sent);
+            message ->
+                Libc.LIBRARY.sendmsg(socket, message, Libc.MSG_DONTWAIT | Libc.MSG_NOSIGNAL));
+    int unused = Libc.check(sent, "sendmsg");
   }
 
   /**
@@ -93,12 +89,5 @@ public final class ProcessDescriptor {
     memory.putLong(VECTOR, address + BYTE);
     memory.putLong(VECTOR + 8, 1);
     return memory.read(0, BYTES);
-  }
-
-  private static long check(String call, long result) throws NativeCallException {
-    if (result < 0) {
-      throw Libc.failure(call, Libc.errno());
-    }
-    return result;
   }
 }

@@ -21,9 +21,6 @@ public record ProcessMemory(int task) {
    */
   private static final Queue<NativeMemory> BLOCKS = new ConcurrentLinkedQueue<>();
 
-  /** {@code EFAULT}: not mapped, or not so protected. */
-  public static final int EFAULT = 14;
-
   /**
    * Reads.
    *
@@ -65,8 +62,8 @@ public record ProcessMemory(int task) {
   }
 
   private long readv(long here, long there, long length) {
-    return Ptrace.library()
-        .process_vm_readv(task, new long[] {here, length}, 1, new long[] {there, length}, 1, 0);
+    return Libc.LIBRARY.process_vm_readv(
+        task, new long[] {here, length}, 1, new long[] {there, length}, 1, 0);
   }
 
   /**
@@ -97,9 +94,8 @@ public record ProcessMemory(int task) {
         "process_vm_writev",
         there,
         length,
-        Ptrace.library()
-            .process_vm_writev(
-                task, new long[] {here, length}, 1, new long[] {there, length}, 1, 0));
+        Libc.LIBRARY.process_vm_writev(
+            task, new long[] {here, length}, 1, new long[] {there, length}, 1, 0));
   }
 
   private void check(String call, long address, long length, long result)
@@ -108,7 +104,7 @@ public record ProcessMemory(int task) {
       throw Libc.failure(
           "%s of %s bytes at %s of task %s"
               .formatted(call, length, Long.toHexString(address), task),
-          result < 0 ? Libc.errno() : EFAULT);
+          result < 0 ? Libc.errno() : Libc.EFAULT);
     }
   }
 }

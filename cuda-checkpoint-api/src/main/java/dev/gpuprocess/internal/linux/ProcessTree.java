@@ -2,7 +2,7 @@ package dev.gpuprocess.internal.linux;
 
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.proc.ProcFs;
-import dev.gpuprocess.internal.process.Processes;
+import dev.gpuprocess.internal.proc.Signals;
 import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.time.Duration;
@@ -115,11 +115,8 @@ public final class ProcessTree {
   }
 
   private static void stop(ProcessIdentity process) {
-    try (PidDescriptor held = PidDescriptor.open(process.pid())) {
-      // The descriptor stays with the process it was opened on.
-      if (process.isAlive()) {
-        boolean unused = held.signal(PidDescriptor.SIGSTOP);
-      }
+    try {
+      boolean unused = Processes.signal(process, Signals.SIGSTOP);
     } catch (NativeCallException e) {
       LOG.debug("process {} was not stopped before it is killed", process.pid(), e);
     }

@@ -1,6 +1,5 @@
 package dev.gpuprocess.internal.linux;
 
-import dev.gpuprocess.internal.jnr.TraceFunctions;
 import java.util.Optional;
 import java.util.function.Consumer;
 
@@ -32,9 +31,7 @@ public final class Ptrace {
   private static final long GET_SYSCALL_USER_DISPATCH_CONFIG = 0x4211;
 
   private static final long O_TRACESYSGOOD = 1;
-  private static final int WNOHANG = 1;
   private static final int WALL = 0x40000000;
-  private static final int ECHILD = 10;
   private static final int SIGNAL_SET = 8;
   private static final int LARGEST_REGISTERS = 1 << 14;
   private static final int IOVEC = LARGEST_REGISTERS;
@@ -57,15 +54,6 @@ public final class Ptrace {
    */
   public Ptrace(Consumer<String> before) {
     this.before = before;
-  }
-
-  static TraceFunctions library() {
-    return C.LIBRARY;
-  }
-
-  /** Loaded when first needed. */
-  private static final class C {
-    static final TraceFunctions LIBRARY = NativeLibraries.load(TraceFunctions.class, "c");
   }
 
   /** Becomes the tracer of a task without stopping it. System calls stop apart from signals. */
@@ -101,13 +89,13 @@ public final class Ptrace {
    *     NativeCallException#isGone})
    */
   public Optional<Integer> change(int task) throws NativeCallException {
-    int found = C.LIBRARY.waitpid(task, status, WNOHANG | WALL);
+    int found = Libc.LIBRARY.waitpid(task, status, Libc.WNOHANG | WALL);
     if (found == task) {
       return Optional.of(status[0]);
     }
     if (found < 0) {
       int errno = Libc.errno();
-      throw Libc.failure("waitpid " + task, errno == ECHILD ? Libc.ESRCH : errno);
+      throw Libc.failure("waitpid " + task, errno == Libc.ECHILD ? Libc.ESRCH : errno);
     }
     return Optional.empty();
   }
@@ -119,7 +107,7 @@ public final class Ptrace {
    * @return empty when it is not stopped; else as {@code waitpid} would give it
    */
   public Optional<Integer> stop(int task) {
-    if (C.LIBRARY.ptrace(GETSIGINFO, task, 0, buffer.address()) != 0) {
+    if (Libc.LIBRARY.ptrace(GETSIGINFO, task, 0, buffer.address()) != 0) {
       return Optional.empty();
     }
     int signal = buffer.getInt(0);
@@ -165,14 +153,14 @@ public final class Ptrace {
    * @return 0 when it has none, or the kernel does not tell
    */
   public long restartableSequences(int task) {
-    return C.LIBRARY.ptrace(GET_RSEQ_CONFIGURATION, task, 24, buffer.address()) < 0
+    return Libc.LIBRARY.ptrace(GET_RSEQ_CONFIGURATION, task, 24, buffer.address()) < 0
         ? 0
         : buffer.getLong(0);
   }
 
   /** Whether a stopped task has its own system calls made into signals (Wine does that). */
   public boolean dispatchesSystemCalls(int task) {
-    return C.LIBRARY.ptrace(GET_SYSCALL_USER_DISPATCH_CONFIG, task, 32, buffer.address()) >= 0
+    return Libc.LIBRARY.ptrace(GET_SYSCALL_USER_DISPATCH_CONFIG, task, 32, buffer.address()) >= 0
         && buffer.getLong(0) != 0;
   }
 
@@ -188,7 +176,7 @@ public final class Ptrace {
     long length = request("PTRACE_SECCOMP_GET_FILTER", SECCOMP_GET_FILTER, task, index, 0);
     // One byte more, as there may be none.
     NativeMemory program = NativeMemory.of((int) length * INSTRUCTION + 1);
-    if (program.with(to -> C.LIBRARY.ptrace(SECCOMP_GET_FILTER, task, index, to)) != length) {
+    if (program.with(to -> Libc.LIBRARY.ptrace(SECCOMP_GET_FILTER, task, index, to)) != length) {
       throw Libc.failure("PTRACE_SECCOMP_GET_FILTER of thread " + task, Libc.errno());
     }
     return program.read(0, (int) length * INSTRUCTION);
@@ -197,7 +185,7 @@ public final class Ptrace {
   private long request(String name, long request, int task, long address, long data)
       throws NativeCallException {
     before.accept(name);
-    long result = C.LIBRARY.ptrace(request, task, address, data);
+    long result = Libc.LIBRARY.ptrace(request, task, address, data);
     if (result < 0) {
       throw Libc.failure(name + " of thread " + task, Libc.errno());
     }

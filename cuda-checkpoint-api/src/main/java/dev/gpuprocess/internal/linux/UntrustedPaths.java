@@ -47,14 +47,6 @@ import org.jspecify.annotations.Nullable;
  */
 public final class UntrustedPaths {
 
-  private static final boolean ARM = "aarch64".equals(System.getProperty("os.arch"));
-  private static final long OPENAT = ARM ? 56 : 257;
-  private static final long MKDIRAT = ARM ? 34 : 258;
-  private static final long UNLINKAT = ARM ? 35 : 263;
-  private static final long LINKAT = ARM ? 37 : 265;
-  private static final long READLINKAT = ARM ? 78 : 267;
-  private static final long FCHOWN = ARM ? 55 : 93;
-
   /** How long to wait for a file system where no operation has a limit of its own. */
   public static final Duration PATIENCE = Duration.ofSeconds(10);
 
@@ -270,7 +262,7 @@ public final class UntrustedPaths {
       OpenedFile made = place.open(Libc.O_RDWR | Libc.O_CREAT | Libc.O_EXCL | QUIET, NEW_FILE_MODE);
       if (abandoned) {
         made.close();
-        place.call(UNLINKAT, 0, 0, "cannot be removed");
+        place.call(SystemCalls.UNLINKAT, 0, 0, "cannot be removed");
         requireWanted(path);
       }
       return made;
@@ -284,7 +276,7 @@ public final class UntrustedPaths {
    */
   public boolean makeDirectory(Path path) throws IOException {
     try (Place place = place(path)) {
-      long result = place.call(MKDIRAT, NEW_DIRECTORY_MODE, 0);
+      long result = place.call(SystemCalls.MKDIRAT, NEW_DIRECTORY_MODE, 0);
       if (result < 0 && result != -Libc.EEXIST) {
         throw Libc.failed(path, "cannot be made", (int) -result);
       }
@@ -304,7 +296,7 @@ public final class UntrustedPaths {
       long result;
       try {
         // A call of five arguments, the last of which is zero.
-        result = place.call(LINKAT, other.directory, name.address());
+        result = place.call(SystemCalls.LINKAT, other.directory, name.address());
       } finally {
         Reference.reachabilityFence(name);
       }
@@ -312,7 +304,7 @@ public final class UntrustedPaths {
         throw Libc.failed(link, "cannot be linked", (int) -result);
       }
       if (abandoned) {
-        other.call(UNLINKAT, 0, 0, "cannot be removed");
+        other.call(SystemCalls.UNLINKAT, 0, 0, "cannot be removed");
         requireWanted(link);
       }
     }
@@ -327,7 +319,7 @@ public final class UntrustedPaths {
     try (Place place = place(path);
         OpenedFile found = place.open(Libc.O_PATH | Libc.O_NOFOLLOW, 0)) {
       if (found.node().isSameFile(expected)) {
-        place.call(UNLINKAT, 0, 0, "cannot be removed");
+        place.call(SystemCalls.UNLINKAT, 0, 0, "cannot be removed");
       }
     } catch (NoSuchFileException gone) {
       return;
@@ -339,7 +331,7 @@ public final class UntrustedPaths {
     long result =
         ThreadCredentials.call(
             as,
-            FCHOWN,
+            SystemCalls.FCHOWN,
             file.descriptor(),
             Integer.toUnsignedLong(user),
             Integer.toUnsignedLong(group),
@@ -415,7 +407,8 @@ public final class UntrustedPaths {
   private int openAt(long directory, String name, int flags, int mode, Path shown)
       throws IOException {
     requireWanted(shown);
-    long result = call(as, OPENAT, directory, memory(name), flags | Libc.O_CLOEXEC, mode);
+    long result =
+        call(as, SystemCalls.OPENAT, directory, memory(name), flags | Libc.O_CLOEXEC, mode);
     if (result < 0) {
       throw Libc.failed(shown, "cannot be opened", (int) -result);
     }
@@ -585,7 +578,8 @@ public final class UntrustedPaths {
 
     private static String target(int descriptor, Path shown) throws IOException {
       NativeMemory text = NativeMemory.of(LONGEST_LINK);
-      long length = call(null, READLINKAT, descriptor, memory(""), text.address(), text.bytes());
+      long length =
+          call(null, SystemCalls.READLINKAT, descriptor, memory(""), text.address(), text.bytes());
       if (length < 0) {
         throw Libc.failed(shown, "cannot be read", (int) -length);
       }

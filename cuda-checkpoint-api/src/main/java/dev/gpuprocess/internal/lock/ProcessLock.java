@@ -4,7 +4,7 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.error.StateDirectoryException;
 import dev.gpuprocess.internal.linux.Descriptors;
-import dev.gpuprocess.internal.process.ProcessKey;
+import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.time.Polling;
 import java.io.IOException;
 import java.nio.file.Files;

@@ -2,7 +2,6 @@ package dev.gpuprocess.internal.proc;
 
 import java.util.Map;
 import java.util.Optional;
-import java.util.stream.Stream;
 
 /**
  * What the kernel shows of a process that a tracer may just have killed or released. All threads
@@ -17,8 +16,6 @@ public enum LifeSign {
   HELD,
   /** No kill is pending, it is not exiting, and nobody traces it. */
   FREE;
-
-  private static final long SIGKILL_BIT = 1L << (9 - 1);
 
   /**
    * Looks at a process.
@@ -52,8 +49,7 @@ public enum LifeSign {
   }
 
   private static boolean isKilled(Map<String, String> status) {
-    return Stream.of("SigPnd", "ShdPnd")
-        .map(pending -> status.getOrDefault(pending, "0"))
-        .anyMatch(mask -> (Long.parseUnsignedLong(mask, 16) & SIGKILL_BIT) != 0);
+    long pending = Signals.set(status, "SigPnd") | Signals.set(status, "ShdPnd");
+    return (pending & Signals.set(Signals.SIGKILL)) != 0;
   }
 }

@@ -48,7 +48,6 @@ public final class ProcFs {
         : livingThread(pid).map(thread -> leader.get().livingAs(thread)).or(() -> leader);
   }
 
-  /** A thread that stands in for the main thread. */
   /**
    * A thread of a process that lives: one that has ended has no memory, the first one included.
    *
@@ -247,6 +246,20 @@ public final class ProcFs {
    */
   public static Map<String, String> status(long pid) {
     return ProcFields.parse(read(pid, "status").orElse(""));
+  }
+
+  /**
+   * Reads the pid of a process, or the id of a thread, in its own pid namespace, which differs from
+   * the one here for a process of a container.
+   *
+   * @param pid a process or a thread
+   * @return empty when it is gone
+   */
+  public static OptionalInt innermostPid(long pid) {
+    String pids = status(pid).getOrDefault("NSpid", "");
+    return pids.isEmpty()
+        ? OptionalInt.empty()
+        : OptionalInt.of(Integer.parseInt(pids.substring(pids.lastIndexOf('\t') + 1)));
   }
 
   /** The status of one thread; empty when it is gone. */

@@ -1,9 +1,9 @@
 package dev.gpuprocess.internal.remote;
 
 import dev.gpuprocess.internal.linux.NativeCallException;
+import dev.gpuprocess.internal.linux.Processes;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
-import dev.gpuprocess.internal.process.Processes;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.io.InputStream;

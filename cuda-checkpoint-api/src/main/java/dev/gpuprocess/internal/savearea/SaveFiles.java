@@ -10,6 +10,7 @@ import dev.gpuprocess.internal.linux.DirectoryMaker;
 import dev.gpuprocess.internal.linux.DirectoryTrust;
 import dev.gpuprocess.internal.linux.DurableFiles;
 import dev.gpuprocess.internal.linux.Leftovers;
+import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.internal.linux.NamelessFile;
 import dev.gpuprocess.internal.linux.Ownership;
 import dev.gpuprocess.internal.proc.AddressRange;
@@ -56,7 +57,6 @@ public final class SaveFiles implements AutoCloseable {
   private static final String PURPOSE = "memory";
   private static final String PREFIX = "gpuprocess-" + PURPOSE + "-";
 
-  private static final int READ_WRITE = 3;
   private static final int PRIVATE_FIXED = 0x12;
   private static final int MADV_DONTFORK = 10;
 
@@ -268,7 +268,7 @@ public final class SaveFiles implements AutoCloseable {
                 SystemCall.MMAP,
                 each.start(),
                 bytes,
-                READ_WRITE,
+                Libc.PROT_READ_WRITE,
                 PRIVATE_FIXED,
                 passed.number(),
                 each.offset());

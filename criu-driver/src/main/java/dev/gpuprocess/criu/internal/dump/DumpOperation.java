@@ -1,10 +1,9 @@
 package dev.gpuprocess.criu.internal.dump;
 
 import dev.gpuprocess.criu.internal.links.HeldLinks;
+import dev.gpuprocess.criu.internal.linux.Wakeup;
 import dev.gpuprocess.criu.internal.log.DumpReports;
 import dev.gpuprocess.criu.internal.log.StatsFile;
-import dev.gpuprocess.criu.internal.os.Deadline;
-import dev.gpuprocess.criu.internal.os.Wakeup;
 import dev.gpuprocess.criu.internal.process.CallContext;
 import dev.gpuprocess.criu.internal.process.CancelledBefore;
 import dev.gpuprocess.criu.internal.process.CriuResult;
@@ -19,9 +18,10 @@ import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.MachineUnfitException;
 import dev.gpuprocess.image.DumpReport;
+import dev.gpuprocess.internal.linux.Processes;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
-import dev.gpuprocess.internal.process.Processes;
+import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.process.ProcessIdentity;

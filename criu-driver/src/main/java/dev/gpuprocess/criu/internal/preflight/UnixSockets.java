@@ -1,6 +1,5 @@
 package dev.gpuprocess.criu.internal.preflight;
 
-import dev.gpuprocess.criu.internal.os.LinuxCalls;
 import dev.gpuprocess.internal.linux.Libc;
 import java.io.IOException;
 import java.nio.ByteBuffer;
@@ -19,12 +18,9 @@ import java.util.concurrent.CompletionException;
  */
 final class UnixSockets {
 
-  private static final int AF_UNIX = 1;
   private static final int AF_NETLINK = 16;
   private static final int SOCK_RAW = 3;
   private static final int NETLINK_SOCK_DIAG = 4;
-  private static final int MSG_DONTWAIT = 0x40;
-  private static final int MSG_TRUNC = 0x20;
   private static final int CLONE_NEWNET = 0x40000000;
 
   // struct nlmsghdr and struct unix_diag_req
@@ -73,7 +69,7 @@ final class UnixSockets {
     try {
       int descriptor = Libc.open(namespace, Libc.O_RDONLY);
       try {
-        Libc.check(LinuxCalls.functions().setns(descriptor, CLONE_NEWNET), "setns");
+        Libc.check(Libc.functions().setns(descriptor, CLONE_NEWNET), "setns");
       } finally {
         Libc.close(descriptor);
       }
@@ -86,12 +82,11 @@ final class UnixSockets {
   private static Map<Long, UnixSocket> ask() throws IOException {
     int socket =
         Libc.check(
-            LinuxCalls.functions()
-                .socket(AF_NETLINK, SOCK_RAW | LinuxCalls.CLOEXEC, NETLINK_SOCK_DIAG),
+            Libc.functions().socket(AF_NETLINK, SOCK_RAW | Libc.O_CLOEXEC, NETLINK_SOCK_DIAG),
             "socket");
     try {
       byte[] request = request();
-      Libc.check(LinuxCalls.functions().send(socket, request, request.length, 0), "send");
+      Libc.check(Libc.functions().send(socket, request, request.length, 0), "send");
       Map<Long, UnixSocket> sockets = new HashMap<>();
       byte[] bytes = new byte[BUFFER_BYTES];
       while (true) {
@@ -99,7 +94,8 @@ final class UnixSockets {
         // nothing to wait for.
         int length =
             Libc.check(
-                LinuxCalls.functions().recv(socket, bytes, bytes.length, MSG_DONTWAIT | MSG_TRUNC),
+                Libc.functions()
+                    .recv(socket, bytes, bytes.length, Libc.MSG_DONTWAIT | Libc.MSG_TRUNC),
                 "recv");
         if (length > bytes.length || length < HEADER_BYTES) {
           throw new IOException("the kernel answered " + length + " bytes");
@@ -123,7 +119,7 @@ final class UnixSockets {
         .putShort(REQUEST_AND_DUMP)
         .putInt(0)
         .putInt(0)
-        .put((byte) AF_UNIX)
+        .put((byte) Libc.AF_UNIX)
         .put((byte) 0)
         .putShort((short) 0)
         .putInt(ALL_STATES)

@@ -1,7 +1,7 @@
 package dev.gpuprocess.criu.internal.process;
 
-import dev.gpuprocess.criu.internal.os.Deadline;
-import dev.gpuprocess.criu.internal.os.Wakeup;
+import dev.gpuprocess.criu.internal.linux.Wakeup;
+import dev.gpuprocess.internal.time.Deadline;
 
 /**
  * What a request to CRIU runs under: its deadline, the handler of its notifications, what watches

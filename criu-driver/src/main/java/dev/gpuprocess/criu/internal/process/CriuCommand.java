@@ -1,6 +1,6 @@
 package dev.gpuprocess.criu.internal.process;
 
-import dev.gpuprocess.criu.internal.os.Spawn;
+import dev.gpuprocess.criu.internal.linux.Spawn;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.internal.linux.CurrentUser;

@@ -1,6 +1,5 @@
 package dev.gpuprocess.criu.internal.restore;
 
-import dev.gpuprocess.criu.internal.os.Deadline;
 import dev.gpuprocess.criu.internal.process.CriuCall;
 import dev.gpuprocess.criu.internal.process.CriuCommand;
 import dev.gpuprocess.criu.internal.process.CriuKill;
@@ -9,6 +8,7 @@ import dev.gpuprocess.internal.linux.ProcessTree;
 import dev.gpuprocess.internal.proc.OpenFile;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.Files;

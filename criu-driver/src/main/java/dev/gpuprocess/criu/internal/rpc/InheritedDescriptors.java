@@ -1,6 +1,6 @@
 package dev.gpuprocess.criu.internal.rpc;
 
-import dev.gpuprocess.criu.internal.os.Spawn;
+import dev.gpuprocess.criu.internal.linux.Spawn;
 import dev.gpuprocess.criu.proto.Rpc.inherit_fd;
 import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.options.InheritedDescriptor;

@@ -1,8 +1,8 @@
 package dev.gpuprocess.criu.internal.tree;
 
-import dev.gpuprocess.criu.internal.os.Deadline;
+import dev.gpuprocess.internal.linux.Processes;
 import dev.gpuprocess.internal.proc.ProcStat;
-import dev.gpuprocess.internal.process.Processes;
+import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.time.Duration;
 import java.util.List;

@@ -1,11 +1,11 @@
 package dev.gpuprocess.criu.internal.tree;
 
-import dev.gpuprocess.criu.internal.os.Deadline;
-import dev.gpuprocess.criu.internal.os.Posix;
 import dev.gpuprocess.internal.linux.NativeCallException;
+import dev.gpuprocess.internal.linux.PidDescriptor;
+import dev.gpuprocess.internal.linux.Processes;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
-import dev.gpuprocess.internal.process.Processes;
+import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.time.Duration;
 import java.util.Optional;
@@ -62,7 +62,7 @@ public final class OwnZombies {
       return;
     }
     try {
-      LOG.debug("reaped {}: {}", process.pid(), Posix.reap(process.pid()));
+      LOG.debug("reaped {}: {}", process.pid(), PidDescriptor.reapIfEnded(process.pid()));
     } catch (NativeCallException e) {
       LOG.warn("process {} has ended and cannot be reaped: {}", process.pid(), e.getMessage());
     }

@@ -1,13 +1,13 @@
 package dev.gpuprocess.criu.internal.tree;
 
-import dev.gpuprocess.criu.internal.os.Deadline;
-import dev.gpuprocess.criu.internal.os.Posix;
 import dev.gpuprocess.internal.linux.NativeCallException;
+import dev.gpuprocess.internal.linux.Processes;
 import dev.gpuprocess.internal.proc.Freezer;
 import dev.gpuprocess.internal.proc.LifeSign;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
-import dev.gpuprocess.internal.process.Processes;
+import dev.gpuprocess.internal.proc.Signals;
+import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.time.Duration;
 import java.util.EnumSet;
@@ -70,7 +70,7 @@ public enum TreeFate {
     for (ProcessIdentity process : tree) {
       LifeSign sign = sign(process);
       if (sign == LifeSign.FREE || sign == LifeSign.HELD) {
-        Posix.kill(process);
+        Processes.signal(process, Signals.SIGKILL);
       }
     }
   }

@@ -1,6 +1,11 @@
-package dev.gpuprocess.criu.internal.os;
+package dev.gpuprocess.criu.internal.linux;
 
+import dev.gpuprocess.internal.linux.ExitStatus;
 import dev.gpuprocess.internal.linux.NativeCallException;
+import dev.gpuprocess.internal.linux.PidDescriptor;
+import dev.gpuprocess.internal.linux.Processes;
+import dev.gpuprocess.internal.proc.Signals;
+import dev.gpuprocess.internal.time.Deadline;
 import java.util.Optional;
 import java.util.concurrent.locks.LockSupport;
 import org.jspecify.annotations.Nullable;
@@ -16,9 +21,6 @@ import org.slf4j.LoggerFactory;
 public final class ChildProcess {
 
   private static final Logger LOG = LoggerFactory.getLogger(ChildProcess.class);
-  private static final int SIGKILL = 9;
-  private static final int SIGTERM = 15;
-  private static final int SIGCONT = 18;
   private static final long PAUSE_NANOS = 200_000;
   private static final long LATE_PAUSE_NANOS = 100_000_000;
 
@@ -40,7 +42,7 @@ public final class ChildProcess {
    */
   public synchronized Optional<ExitStatus> reap() throws NativeCallException {
     if (exit == null) {
-      exit = Posix.reap(pid).orElse(null);
+      exit = PidDescriptor.reapIfEnded(pid).orElse(null);
     }
     return Optional.ofNullable(exit);
   }
@@ -90,7 +92,7 @@ public final class ChildProcess {
    * @return false if it had ended
    */
   public boolean kill() throws NativeCallException {
-    return signal(pid, SIGKILL);
+    return signal(Signals.SIGKILL);
   }
 
   /**
@@ -99,7 +101,7 @@ public final class ChildProcess {
    * @return false if it had ended
    */
   public boolean terminate() throws NativeCallException {
-    return signal(pid, SIGTERM);
+    return signal(Signals.SIGTERM);
   }
 
   /**
@@ -108,10 +110,10 @@ public final class ChildProcess {
    * @return false if it had ended
    */
   public boolean resume() throws NativeCallException {
-    return signal(pid, SIGCONT);
+    return signal(Signals.SIGCONT);
   }
 
-  private synchronized boolean signal(int target, int number) throws NativeCallException {
-    return reap().isEmpty() && Posix.signalChild(target, number);
+  private synchronized boolean signal(int number) throws NativeCallException {
+    return reap().isEmpty() && Processes.signalChild(pid, number);
   }
 }

@@ -1,6 +1,7 @@
-package dev.gpuprocess.internal.process;
+package dev.gpuprocess.internal.linux;
 
 import dev.gpuprocess.error.ProcessUnreadableException;
+import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.DirectoryIteratorException;
@@ -38,7 +39,7 @@ public record ProcessSearch(Optional<ProcessIdentity> process, boolean certain) 
       return here(pid, start);
     }
     // In the first namespace all processes can be seen.
-    boolean certain = PidNamespace.isFirst();
+    boolean certain = ProcessKey.isInFirstNamespace();
     try (DirectoryStream<Path> entries = Files.newDirectoryStream(Path.of("/proc"), "[1-9]*")) {
       for (Path entry : entries) {
         int candidate = Integer.parseInt(String.valueOf(entry.getFileName()));
@@ -46,7 +47,7 @@ public record ProcessSearch(Optional<ProcessIdentity> process, boolean certain) 
         if (its.isPresent() && its.getAsLong() != namespace) {
           continue;
         }
-        OptionalInt inner = ProcessKey.innermostPid(candidate);
+        OptionalInt inner = ProcFs.innermostPid(candidate);
         if (inner.isPresent() ? inner.getAsInt() != pid : !Files.exists(entry)) {
           continue;
         }

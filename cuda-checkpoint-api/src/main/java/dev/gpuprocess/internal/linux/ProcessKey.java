@@ -1,4 +1,4 @@
-package dev.gpuprocess.internal.process;
+package dev.gpuprocess.internal.linux;
 
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ProcessUnreadableException;
@@ -25,6 +25,9 @@ import org.jspecify.annotations.Nullable;
  * @param startTicks when it started, in clock ticks since boot
  */
 public record ProcessKey(long namespace, int pid, long startTicks) {
+
+  /** {@code PROC_PID_INIT_INO}: the inode of the first pid namespace. */
+  private static final long FIRST_NAMESPACE = 0xefff_fffcL;
 
   private static final Pattern LINK = Pattern.compile("pid:\\[(\\d{1,18})]");
   private static final Pattern TEXT = Pattern.compile("(\\d{1,18})-(\\d{1,9})-(\\d{1,18})");
@@ -79,7 +82,7 @@ public record ProcessKey(long namespace, int pid, long startTicks) {
     long ours = self().namespace();
     OptionalLong namespace = namespaceOf(process.pid());
     if (namespace.isPresent() && namespace.getAsLong() != ours) {
-      OptionalInt inner = innermostPid(process.pid());
+      OptionalInt inner = ProcFs.innermostPid(process.pid());
       if (Processes.stat(process).isPresent()) {
         return new ProcessKey(
             namespace.getAsLong(),
@@ -116,14 +119,6 @@ public record ProcessKey(long namespace, int pid, long startTicks) {
     }
   }
 
-  /** The pid of a process in its own namespace; empty when it is gone. */
-  public static OptionalInt innermostPid(int pid) {
-    String pids = ProcFs.status(pid).getOrDefault("NSpid", "").strip();
-    return pids.isEmpty()
-        ? OptionalInt.empty()
-        : OptionalInt.of(Integer.parseInt(pids.substring(pids.lastIndexOf('\t') + 1)));
-  }
-
   private static long parseLink(Path link) throws IOException {
     Matcher form = LINK.matcher(link.toString());
     if (!form.matches()) {
@@ -148,6 +143,11 @@ public record ProcessKey(long namespace, int pid, long startTicks) {
   public String text() {
     return "%s-%s-%s"
         .formatted(Long.toString(namespace), Integer.toString(pid), Long.toString(startTicks));
+  }
+
+  /** Returns whether this JVM is in the first pid namespace, which shows all processes. */
+  public static boolean isInFirstNamespace() {
+    return self().namespace() == FIRST_NAMESPACE;
   }
 
   public boolean isSelf() {

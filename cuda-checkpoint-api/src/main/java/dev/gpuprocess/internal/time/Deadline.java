@@ -1,6 +1,5 @@
-package dev.gpuprocess.criu.internal.os;
+package dev.gpuprocess.internal.time;
 
-import dev.gpuprocess.internal.time.Durations;
 import java.time.Duration;
 
 /** The deadline of a whole operation, shared by all its steps. */
@@ -25,7 +24,7 @@ public final class Deadline {
     return Duration.ofNanos(System.nanoTime() - start);
   }
 
-  Duration remaining() {
+  public Duration remaining() {
     Duration left = total.minus(elapsed());
     return left.isNegative() ? Duration.ZERO : left;
   }

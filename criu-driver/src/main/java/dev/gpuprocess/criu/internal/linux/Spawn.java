@@ -1,4 +1,4 @@
-package dev.gpuprocess.criu.internal.os;
+package dev.gpuprocess.criu.internal.linux;
 
 import dev.gpuprocess.internal.linux.ChildStart;
 import dev.gpuprocess.internal.linux.NativeCallException;
