@@ -9,10 +9,10 @@ import dev.gpuprocess.internal.linux.Processes;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.time.Deadline;
+import dev.gpuprocess.internal.time.Uninterrupted;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.time.Duration;
 import java.util.Optional;
-import java.util.concurrent.locks.LockSupport;
 
 /**
  * A process that was restored as a child of this JVM ({@link
@@ -85,7 +85,7 @@ public final class RestoredChild {
             Failure.of("wait", process.pid()),
             e);
       }
-      LockSupport.parkNanos(PAUSE_NANOS);
+      Uninterrupted.pause(PAUSE_NANOS);
     }
     throw new IllegalStateException("process " + process.pid() + " was collected before");
   }

@@ -29,6 +29,16 @@ class ArchitectureTest {
   }
 
   @Test
+  void onlyInternalTimeWaits() {
+    HOUSE.requireNoOwnWaits();
+  }
+
+  @Test
+  void onlyInternalProcMakesPathsOfProc() throws IOException {
+    HOUSE.requirePathsOfProcFromProcFs();
+  }
+
+  @Test
   void listingsOfDirectoriesMayFail() {
     HOUSE.requireListingsMayFail();
   }

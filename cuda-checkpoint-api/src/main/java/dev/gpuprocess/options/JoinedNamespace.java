@@ -1,5 +1,6 @@
 package dev.gpuprocess.options;
 
+import dev.gpuprocess.internal.proc.ProcFs;
 import java.nio.file.Path;
 import java.util.Locale;
 import org.jspecify.annotations.Nullable;
@@ -46,7 +47,7 @@ public record JoinedNamespace(Namespace kind, Path file, @Nullable String userAn
    */
   public static JoinedNamespace ofProcess(Namespace kind, int pid) {
     String name = kind.name().toLowerCase(Locale.ROOT);
-    return of(kind, Path.of("/proc", Integer.toString(pid), "ns", name));
+    return of(kind, ProcFs.file(pid, "ns", name));
   }
 
   /**

@@ -30,7 +30,6 @@ import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.process.SuspendedProcess;
 import java.io.IOException;
 import java.nio.file.Files;
-import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
@@ -242,7 +241,7 @@ public final class ProcessList {
     }
     // The owner of the directory is root for a process that may not be dumped.
     try {
-      Object shown = Files.getAttribute(Path.of("/proc", Integer.toString(pid)), "unix:uid");
+      Object shown = Files.getAttribute(ProcFs.file(pid), "unix:uid");
       if (ids[1].equals(Integer.toUnsignedString((Integer) shown))) {
         return ProcessHandle.of(pid).flatMap(handle -> handle.info().user()).orElse(ids[1]);
       }

@@ -68,7 +68,7 @@ public record TaskSettings(
   }
 
   private static Path file(int task, String name) {
-    return Path.of("/proc", Integer.toString(task), name);
+    return ProcFs.file(task, name);
   }
 
   /** Whether a list has every CPU that is switched on: then it restricts nothing. */

@@ -5,6 +5,7 @@ import dev.gpuprocess.internal.linux.ExitStatus;
 import dev.gpuprocess.internal.linux.NativeCallException;
 import dev.gpuprocess.internal.linux.PacketSocketPair;
 import dev.gpuprocess.internal.linux.PidDescriptor;
+import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.text.NativePath;
 import dev.gpuprocess.internal.time.Durations;
 import java.io.IOException;
@@ -34,7 +35,7 @@ public final class CudaCall {
   private static final int ANSWERED = 1;
 
   /** By its descriptor, which is number 3 there: a path could lead to another file by now. */
-  private static final String JOB_FILE = "/proc/self/fd/3";
+  private static final String JOB_FILE = ProcFs.descriptor(3).toString();
 
   private CudaCall() {}
 

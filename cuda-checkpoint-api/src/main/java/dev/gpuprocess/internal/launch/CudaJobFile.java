@@ -56,7 +56,7 @@ public final class CudaJobFile {
   /** An isolated job has its own there, and so has each of its copies. */
   private static final Path MEMORY = Path.of("/dev/shm");
 
-  private static final Path PROC_SELF = Path.of("/proc/self");
+  private static final Path PROC_SELF = ProcFs.self();
   private static final Path ROOT = Path.of("/");
 
   private static final Pattern DESCRIPTOR = Pattern.compile("fd/(\\d{1,9})");

@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.linux;
 
+import dev.gpuprocess.internal.proc.ProcFs;
 import java.io.IOException;
 import java.nio.file.FileSystemException;
 import java.nio.file.Path;
@@ -296,7 +297,7 @@ public final class BlockFile implements AutoCloseable {
    */
   public int openForReading() throws IOException {
     // By the descriptor: the directory may have another name by now.
-    return Libc.open(Path.of("/proc/self/fd/" + descriptor), Libc.O_RDONLY, 0);
+    return Libc.open(ProcFs.descriptor(descriptor), Libc.O_RDONLY, 0);
   }
 
   /**

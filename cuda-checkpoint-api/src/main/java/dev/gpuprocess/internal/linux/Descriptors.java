@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.linux;
 
+import dev.gpuprocess.internal.proc.ProcFs;
 import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.io.RandomAccessFile;
@@ -50,7 +51,7 @@ public final class Descriptors {
   public static RandomAccessFile readRegular(Path file) throws IOException {
     int descriptor = Libc.open(file, Libc.O_RDONLY | Libc.O_NOFOLLOW | Libc.O_NONBLOCK, 0);
     try {
-      Path held = Path.of("/proc/self/fd/" + descriptor);
+      Path held = ProcFs.descriptor(descriptor);
       if (!Files.isRegularFile(held)) {
         throw new FileSystemException(file.toString(), null, "is not a regular file");
       }
@@ -74,7 +75,7 @@ public final class Descriptors {
   private static RandomAccessFile open(Path file, int flags, String mode) throws IOException {
     int descriptor = Libc.open(file, flags, 0);
     try {
-      return new RandomAccessFile("/proc/self/fd/" + descriptor, mode);
+      return new RandomAccessFile(ProcFs.descriptor(descriptor).toFile(), mode);
     } catch (FileNotFoundException e) {
       throw new FileSystemException(file.toString(), null, "cannot be opened: " + e.getMessage());
     } finally {

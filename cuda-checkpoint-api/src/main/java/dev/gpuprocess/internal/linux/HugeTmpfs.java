@@ -1,5 +1,7 @@
 package dev.gpuprocess.internal.linux;
 
+import dev.gpuprocess.error.ProcessUnreadableException;
+import dev.gpuprocess.internal.proc.Mount;
 import dev.gpuprocess.internal.text.NativePath;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
@@ -25,15 +27,12 @@ public final class HugeTmpfs {
   public static final Path OURS = ABOVE.resolve("memory");
 
   private static final Path SHARED = Path.of("/dev/shm");
-  private static final Path MOUNTS = Path.of("/proc/self/mountinfo");
   private static final String LOCK = "memory.lock";
 
   /** MS_NOSUID, MS_NODEV, MS_NOEXEC. */
   private static final long FLAGS = 2 | 4 | 8;
 
   private static final String OPTIONS = "huge=always,mode=0700,size=100%";
-
-  private static final int MOUNT_POINT = 4;
 
   private HugeTmpfs() {}
 
@@ -98,14 +97,14 @@ public final class HugeTmpfs {
   static boolean isOne(Path directory) {
     try {
       // The last one covers those before it.
-      return Files.readAllLines(MOUNTS, StandardCharsets.ISO_8859_1).stream()
-          .filter(
-              line -> line.split(" ", MOUNT_POINT + 2)[MOUNT_POINT].equals(directory.toString()))
+      return Mount.ours().stream()
+          .filter(mount -> mount.point().equals(directory))
           .reduce((first, second) -> second)
-          .filter(line -> line.contains(" - tmpfs ") && line.contains("huge="))
-          .filter(line -> !line.contains("huge=never"))
+          .filter(mount -> mount.type().equals("tmpfs"))
+          .filter(mount -> mount.options().contains("huge="))
+          .filter(mount -> !mount.options().contains("huge=never"))
           .isPresent();
-    } catch (IOException e) {
+    } catch (ProcessUnreadableException e) {
       LOG.debug("mounts cannot be read", e);
       return false;
     }

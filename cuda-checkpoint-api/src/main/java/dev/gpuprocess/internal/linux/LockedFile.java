@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.linux;
 
+import dev.gpuprocess.internal.proc.ProcFs;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.FileSystemException;
@@ -171,7 +172,7 @@ public final class LockedFile {
   }
 
   private static Path inProc(int descriptor) {
-    return Path.of("/proc/self/fd/" + descriptor);
+    return ProcFs.descriptor(descriptor);
   }
 
   private static String read(Path path, int descriptor) throws IOException {

@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.linux;
 
+import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.text.NativePath;
 import java.io.IOException;
 import java.nio.file.FileSystemException;
@@ -50,7 +51,7 @@ public final class NamelessFile implements AutoCloseable {
 
   /** A path of it for this JVM, as long as it is open. */
   public Path path() {
-    return Path.of("/proc/self/fd/" + descriptor);
+    return ProcFs.descriptor(descriptor);
   }
 
   /** Its descriptor, open as long as this is. */
@@ -130,7 +131,7 @@ public final class NamelessFile implements AutoCloseable {
    * @throws IOException when it cannot be had
    */
   public static void link(int descriptor, Path name) throws IOException {
-    Path file = Path.of("/proc/self/fd/" + descriptor);
+    Path file = ProcFs.descriptor(descriptor);
     int result =
         LIBRARY.linkat(
             AT_FDCWD,

@@ -1,6 +1,7 @@
 package dev.gpuprocess.internal.linux;
 
 import dev.gpuprocess.internal.proc.FileNode;
+import dev.gpuprocess.internal.proc.ProcFs;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.OutputStream;
@@ -54,7 +55,7 @@ public final class OpenedFile implements AutoCloseable {
 
   /** A path of this JVM that leads to this very file until this is closed. */
   public Path self() {
-    return Path.of("/proc/self/fd", Integer.toString(descriptor));
+    return ProcFs.descriptor(descriptor);
   }
 
   /**

@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.linux;
 
+import dev.gpuprocess.internal.proc.ProcFs;
 import java.io.FileInputStream;
 import java.io.IOException;
 import java.io.InputStream;
@@ -51,7 +52,7 @@ public final class OutputPipe implements AutoCloseable {
     int[] pair = Libc.pipe();
     try {
       return new OutputPipe(
-          new PipeStream(new FileInputStream("/proc/self/fd/" + pair[0])), pair[1]);
+          new PipeStream(new FileInputStream(ProcFs.descriptor(pair[0]).toFile())), pair[1]);
     } catch (IOException e) {
       Libc.close(pair[1]);
       throw e;

@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.linux;
 
+import dev.gpuprocess.internal.proc.ProcFs;
 import java.io.IOException;
 import java.nio.file.AccessDeniedException;
 import java.nio.file.FileSystemException;
@@ -66,7 +67,7 @@ public final class PinnedDirectory implements AutoCloseable {
 
   /** The directory, whatever its name leads to now. Valid in this process until closed. */
   public Path path() {
-    return Path.of("/proc/self/fd/" + held.descriptor());
+    return ProcFs.descriptor(held.descriptor());
   }
 
   /** Its path when it was opened. */

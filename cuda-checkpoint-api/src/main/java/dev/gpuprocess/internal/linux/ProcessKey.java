@@ -42,10 +42,10 @@ public record ProcessKey(long namespace, int pid, long startTicks) {
     ProcessKey known = self;
     if (known == null) {
       try {
-        String stat = Files.readString(Path.of("/proc/self/stat"));
+        String stat = Files.readString(ProcFs.self("stat"));
         known =
             new ProcessKey(
-                parseLink(Files.readSymbolicLink(Path.of("/proc/self/ns/pid"))),
+                parseLink(Files.readSymbolicLink(ProcFs.self("ns", "pid"))),
                 (int) ProcessHandle.current().pid(),
                 Long.parseLong(stat.substring(stat.lastIndexOf(')') + 2).split(" ")[19]));
       } catch (IOException e) {
@@ -64,7 +64,7 @@ public record ProcessKey(long namespace, int pid, long startTicks) {
     String known = boot;
     if (known == null) {
       try {
-        known = Files.readString(Path.of("/proc/sys/kernel/random/boot_id")).strip();
+        known = Files.readString(ProcFs.kernel("sys/kernel/random/boot_id")).strip();
       } catch (IOException e) {
         throw new UncheckedIOException("/proc does not tell the boot id", e);
       }
@@ -102,7 +102,7 @@ public record ProcessKey(long namespace, int pid, long startTicks) {
    * @throws ProcessUnreadableException when it cannot be read just now
    */
   static OptionalLong namespaceOf(int pid) {
-    Path link = Path.of("/proc", Integer.toString(pid), "ns", "pid");
+    Path link = ProcFs.file(pid, "ns", "pid");
     try {
       return OptionalLong.of(parseLink(Files.readSymbolicLink(link)));
     } catch (NoSuchFileException | AccessDeniedException notTold) {

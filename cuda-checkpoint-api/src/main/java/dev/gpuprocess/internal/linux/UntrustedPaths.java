@@ -1,6 +1,7 @@
 package dev.gpuprocess.internal.linux;
 
 import dev.gpuprocess.internal.proc.FileNode;
+import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.text.NativePath;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.internal.time.Uninterrupted;
@@ -130,7 +131,7 @@ public final class UntrustedPaths {
   }
 
   private static <T> T as(int pid, String root, Duration limit, Work<T> work) throws IOException {
-    Path process = Path.of("/proc", Integer.toString(pid));
+    Path process = ProcFs.file(pid);
     Credentials owner =
         Credentials.of(pid).orElseThrow(() -> new NoSuchFileException(process.toString()));
     return within(limit, new UntrustedPaths(process.resolve(root), needed(owner)), work);

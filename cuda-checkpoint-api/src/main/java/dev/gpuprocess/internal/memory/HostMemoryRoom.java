@@ -19,8 +19,6 @@ final class HostMemoryRoom {
   /** What must be left free, lest the kernel kill a process for it. */
   static final long SPARE_BYTES = 256 << 20;
 
-  private static final Path MEMORY = Path.of("/proc/meminfo");
-
   private HostMemoryRoom() {}
 
   /**
@@ -31,7 +29,7 @@ final class HostMemoryRoom {
    * @return empty when nothing does
    */
   static Optional<String> obstacle(Path directory, long bytes) {
-    return obstacle(directory, bytes, MEMORY);
+    return obstacle(directory, bytes, HostMemory.FILE);
   }
 
   static Optional<String> obstacle(Path directory, long bytes, Path memory) {

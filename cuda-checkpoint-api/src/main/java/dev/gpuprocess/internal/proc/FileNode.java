@@ -68,7 +68,7 @@ public record FileNode(
    * @throws IOException when it cannot be examined
    */
   public static FileNode of(int descriptor) throws IOException {
-    return at(Path.of("/proc/self/fd", Integer.toString(descriptor)))
+    return at(ProcFs.descriptor(descriptor))
         .orElseThrow(() -> new IOException("descriptor %s is not open".formatted(descriptor)));
   }
 

@@ -13,6 +13,9 @@ import java.util.Set;
  */
 public record HostMemory(long available, long swap) {
 
+  /** What the kernel says of the host. */
+  public static final Path FILE = ProcFs.kernel("meminfo");
+
   /**
    * Reads a file like {@code /proc/meminfo}.
    *

@@ -37,7 +37,7 @@ final class ProcFile {
 
   private static final int BUFFER_BYTES = 1 << 14;
   private static final int ATTEMPTS = 3;
-  private static final Path SELF = Path.of("/proc/self/stat");
+  private static final Path SELF = ProcFs.self("stat");
 
   private ProcFile() {}
 

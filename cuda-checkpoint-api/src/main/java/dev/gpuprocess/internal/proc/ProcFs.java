@@ -25,7 +25,9 @@ import java.util.function.Consumer;
  */
 public final class ProcFs {
 
-  private static final Path PROC = Path.of("/proc");
+  /** Where the file system is mounted. */
+  public static final Path ROOT = Path.of("/proc");
+
   private static final Set<String> ANONYMOUS = Set.of("RssAnon", "RssShmem");
   private static final int MAX_ARGUMENT_BYTES = 4096;
   private static final String CUT = "...";
@@ -99,7 +101,40 @@ public final class ProcFs {
   }
 
   private static Path directory(long pid) {
-    return PROC.resolve(Long.toString(pid));
+    return ROOT.resolve(Long.toString(pid));
+  }
+
+  /**
+   * Returns the path of what {@code /proc} shows of a process or thread.
+   *
+   * @param pid its number
+   * @param names below its directory, such as {@code ns} and {@code net}
+   */
+  public static Path file(long pid, String... names) {
+    return below(directory(pid), names);
+  }
+
+  /** Returns the path of what {@code /proc} shows of this process. */
+  public static Path self(String... names) {
+    return below(ROOT.resolve("self"), names);
+  }
+
+  private static Path below(Path directory, String... names) {
+    Path path = directory;
+    for (String name : names) {
+      path = path.resolve(name);
+    }
+    return path;
+  }
+
+  /** Returns a path that leads to an open file of this process, whatever its name is by now. */
+  public static Path descriptor(int number) {
+    return self("fd", Integer.toString(number));
+  }
+
+  /** Returns the path of a file of the kernel that is not about a process. */
+  public static Path kernel(String name) {
+    return ROOT.resolve(name);
   }
 
   static Path taskDirectory(long pid, int thread) {
@@ -139,7 +174,7 @@ public final class ProcFs {
   public static List<Integer> processes() {
     List<Integer> processes = new ArrayList<>();
     ProcFile.names(
-        PROC,
+        ROOT,
         name -> {
           if (Character.isDigit(name.charAt(0))) {
             processes.add(Integer.valueOf(name));
@@ -335,7 +370,7 @@ public final class ProcFs {
    * @return clock ticks since boot
    */
   public static long ticksNow() {
-    String uptime = ProcFile.text(PROC.resolve("uptime")).orElse("");
+    String uptime = ProcFile.text(ROOT.resolve("uptime")).orElse("");
     if (uptime.isBlank()) {
       throw new ProcessUnreadableException(
           "/proc is not mounted", Failure.of("read /proc/uptime", 0));

@@ -1,6 +1,5 @@
 package dev.gpuprocess.internal.proc;
 
-import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.function.Predicate;
@@ -118,7 +117,7 @@ public final class SaveFileMappings {
     OwnPages counted =
         new OwnPages(
             mappings.stream().filter(SaveFileMappings::isPrivate).map(Mapping::addresses).toList());
-    ProcFile.lines(Path.of("/proc", Integer.toString(pid), "smaps"), counted::add);
+    ProcFile.lines(ProcFs.file(pid, "smaps"), counted::add);
     return counted.found;
   }
 

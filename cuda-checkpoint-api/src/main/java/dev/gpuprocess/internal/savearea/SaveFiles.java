@@ -15,6 +15,7 @@ import dev.gpuprocess.internal.linux.NamelessFile;
 import dev.gpuprocess.internal.linux.Ownership;
 import dev.gpuprocess.internal.proc.AddressRange;
 import dev.gpuprocess.internal.proc.Mapping;
+import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.SaveFileMappings;
 import dev.gpuprocess.internal.remote.BorrowedThread;
 import dev.gpuprocess.internal.remote.PassedDescriptor;
@@ -109,8 +110,7 @@ public final class SaveFiles implements AutoCloseable {
     try {
       for (List<Mapping> ofFile : byFile.values()) {
         // The file that is mapped, whatever name it has or had.
-        Path mapped =
-            Path.of("/proc", Integer.toString(process.pid()), "map_files", ofFile.get(0).range());
+        Path mapped = ProcFs.file(process.pid(), "map_files", ofFile.get(0).range());
         files.add(new SaveFile(first + files.size(), BlockFile.open(mapped, false), ofFile));
       }
       return new SaveFiles(process, files);
@@ -128,7 +128,7 @@ public final class SaveFiles implements AutoCloseable {
   /** What keeps CRIU from finding them; empty when nothing does. */
   public Optional<String> obstacle() {
     try {
-      if (!namespace(Integer.toString(process.pid())).equals(namespace("self"))) {
+      if (!namespace(ProcFs.file(process.pid())).equals(namespace(ProcFs.self()))) {
         return Optional.of("it has a mount namespace of its own, where they are not seen");
       }
       List<Mapping> mapped = files.stream().flatMap(each -> each.mappings().stream()).toList();
@@ -148,8 +148,8 @@ public final class SaveFiles implements AutoCloseable {
     }
   }
 
-  private static String namespace(String pid) throws IOException {
-    return Files.readSymbolicLink(Path.of("/proc", pid, "ns", "mnt")).toString();
+  private static String namespace(Path process) throws IOException {
+    return Files.readSymbolicLink(process.resolve("ns/mnt")).toString();
   }
 
   /**

@@ -1,7 +1,5 @@
 package dev.gpuprocess.internal.time;
 
-import java.util.concurrent.TimeUnit;
-
 /** Waits that an interrupt does not cut short: the thread is interrupted again afterwards. */
 public final class Uninterrupted {
 
@@ -12,16 +10,11 @@ public final class Uninterrupted {
     T await(long nanos) throws InterruptedException, X;
   }
 
-  /** Waits that long, unlike {@code parkNanos}, which returns at once when interrupted. */
+  /** Waits that long. */
   public static void pause(long nanos) {
-    long end = System.nanoTime() + nanos;
-    boolean unused =
-        until(
-            end,
-            left -> {
-              TimeUnit.NANOSECONDS.sleep(left);
-              return true;
-            });
+    if (Polling.park(nanos)) {
+      Thread.currentThread().interrupt();
+    }
   }
 
   /**

@@ -7,9 +7,9 @@ import dev.gpuprocess.internal.linux.NativeCallException;
 import dev.gpuprocess.internal.linux.Processes;
 import dev.gpuprocess.internal.proc.Signals;
 import dev.gpuprocess.internal.time.Deadline;
+import dev.gpuprocess.internal.time.Uninterrupted;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.time.Duration;
-import java.util.concurrent.locks.LockSupport;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -57,7 +57,7 @@ record KillMoment(int root, Duration limit) implements CriuCall.BeforeKill {
             root);
         return false;
       }
-      LockSupport.parkNanos(PAUSE_NANOS);
+      Uninterrupted.pause(PAUSE_NANOS);
     }
   }
 
@@ -72,7 +72,7 @@ record KillMoment(int root, Duration limit) implements CriuCall.BeforeKill {
         if ((!ours || isStill(criu)) && !InjectedCode.runsIn(root)) {
           return true;
         }
-        LockSupport.parkNanos(PAUSE_NANOS);
+        Uninterrupted.pause(PAUSE_NANOS);
       }
     } catch (NativeCallException | ProcessUnreadableException e) {
       LOG.debug("it cannot be seen what CRIU {} does", criu.pid(), e);

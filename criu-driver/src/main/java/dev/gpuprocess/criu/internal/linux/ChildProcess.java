@@ -6,8 +6,8 @@ import dev.gpuprocess.internal.linux.PidDescriptor;
 import dev.gpuprocess.internal.linux.Processes;
 import dev.gpuprocess.internal.proc.Signals;
 import dev.gpuprocess.internal.time.Deadline;
+import dev.gpuprocess.internal.time.Uninterrupted;
 import java.util.Optional;
-import java.util.concurrent.locks.LockSupport;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -53,12 +53,8 @@ public final class ChildProcess {
    * @return how it ended; empty if it still runs at the deadline
    */
   public Optional<ExitStatus> await(Deadline deadline) throws NativeCallException {
-    Optional<ExitStatus> ended = reap();
-    while (ended.isEmpty() && !deadline.passed()) {
-      LockSupport.parkNanos(PAUSE_NANOS);
-      ended = reap();
-    }
-    return ended;
+    boolean unused = deadline.await(PAUSE_NANOS, () -> reap().isPresent());
+    return reap();
   }
 
   /**
@@ -75,7 +71,7 @@ public final class ChildProcess {
               try {
                 while (reap().isEmpty()) {
                   boolean unused = resume();
-                  LockSupport.parkNanos(LATE_PAUSE_NANOS);
+                  Uninterrupted.pause(LATE_PAUSE_NANOS);
                 }
               } catch (NativeCallException e) {
                 LOG.debug("process {} cannot be reaped", pid, e);

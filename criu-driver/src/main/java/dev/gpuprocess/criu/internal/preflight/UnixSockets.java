@@ -1,6 +1,7 @@
 package dev.gpuprocess.criu.internal.preflight;
 
 import dev.gpuprocess.internal.linux.Libc;
+import dev.gpuprocess.internal.proc.ProcFs;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
@@ -48,8 +49,8 @@ final class UnixSockets {
    * @throws IOException if the kernel refuses, as for another namespace without CAP_SYS_ADMIN
    */
   static Map<Long, UnixSocket> seenBy(int pid) throws IOException {
-    Path namespace = Path.of("/proc", Integer.toString(pid), "ns", "net");
-    Path own = Path.of("/proc/thread-self/ns/net");
+    Path namespace = ProcFs.file(pid, "ns", "net");
+    Path own = ProcFs.kernel("thread-self/ns/net");
     if (Files.readSymbolicLink(namespace).equals(Files.readSymbolicLink(own))) {
       return ask();
     }

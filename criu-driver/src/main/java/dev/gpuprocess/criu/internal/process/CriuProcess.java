@@ -20,7 +20,6 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
-import java.util.concurrent.locks.LockSupport;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -230,16 +229,18 @@ public final class CriuProcess implements AutoCloseable {
    * @return empty if it still runs
    */
   public Optional<ExitStatus> awaitExit(Deadline deadline) throws NativeCallException {
-    while (!hasEnded()) {
-      drain();
-      if (deadline.passed()) {
-        return Optional.empty();
-      }
-      resumeIfStopped();
-      LockSupport.parkNanos(REAP_PAUSE_NANOS);
+    boolean ended = deadline.await(REAP_PAUSE_NANOS, this::hasEndedUnlessStopped);
+    drain();
+    return ended ? exit() : Optional.empty();
+  }
+
+  private boolean hasEndedUnlessStopped() throws NativeCallException {
+    if (hasEnded()) {
+      return true;
     }
     drain();
-    return exit();
+    resumeIfStopped();
+    return false;
   }
 
   /**

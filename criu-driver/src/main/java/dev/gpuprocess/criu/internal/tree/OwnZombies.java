@@ -9,7 +9,6 @@ import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.time.Duration;
 import java.util.Optional;
-import java.util.concurrent.locks.LockSupport;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -45,10 +44,8 @@ public final class OwnZombies {
             .filter(stat -> stat.isDead() && isOurs(stat))
             .map(stat -> new ProcessIdentity(pid, stat.startTicks()));
     if (zombie.isPresent()) {
-      Deadline jdk = Deadline.after(PATIENCE);
-      while (Processes.stat(zombie.get()).isPresent() && !jdk.passed()) {
-        LockSupport.parkNanos(PAUSE_NANOS);
-      }
+      boolean unused =
+          Deadline.after(PATIENCE).await(PAUSE_NANOS, () -> Processes.stat(zombie.get()).isEmpty());
       reap(zombie.get());
     }
   }
