@@ -1,6 +1,7 @@
 package dev.gpuprocess.internal.linux;
 
 import dev.gpuprocess.internal.time.Durations;
+import dev.gpuprocess.internal.time.IoSupplier;
 import dev.gpuprocess.internal.time.Uninterrupted;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -18,11 +19,6 @@ public final class IoExecutor implements AutoCloseable {
 
   private static final Logger LOG = LoggerFactory.getLogger(IoExecutor.class);
   private static final Duration PATIENCE = Duration.ofSeconds(10);
-
-  /** A task that may fail. */
-  public interface Work<T> {
-    T run() throws IOException;
-  }
 
   private final ExecutorService threads;
 
@@ -65,13 +61,13 @@ public final class IoExecutor implements AutoCloseable {
   }
 
   /** Runs work on one of the threads. */
-  public <T> CompletableFuture<T> start(Work<T> work) {
+  public <T> CompletableFuture<T> start(IoSupplier<T> work) {
     return CompletableFuture.supplyAsync(() -> unchecked(work), threads);
   }
 
-  private static <T> T unchecked(Work<T> work) {
+  private static <T> T unchecked(IoSupplier<T> work) {
     try {
-      return work.run();
+      return work.get();
     } catch (IOException e) {
       throw new UncheckedIOException(e);
     }

@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.linux;
 
+import dev.gpuprocess.internal.time.IoAction;
 import dev.gpuprocess.internal.time.Uninterrupted;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -31,10 +32,10 @@ public final class Leftovers {
   private static final Map<Path, Leftovers> PLACES = new ConcurrentHashMap<>();
 
   private final Path place;
-  private final Map<String, Removal> directories = new ConcurrentHashMap<>();
+  private final Map<String, IoAction> directories = new ConcurrentHashMap<>();
 
   /** What is removed after the last of the directories. */
-  private final Map<String, Removal> afterwards = new ConcurrentHashMap<>();
+  private final Map<String, IoAction> afterwards = new ConcurrentHashMap<>();
 
   /** Written only while the place is locked in {@link #PLACES}. */
   private boolean isRetried;
@@ -43,23 +44,13 @@ public final class Leftovers {
     this.place = place;
   }
 
-  /** Removes one thing. */
-  public interface Removal {
-
-    /**
-     * Removes it. Does nothing if it is gone.
-     *
-     * @throws IOException when it cannot be removed now
-     */
-    void run() throws IOException;
-  }
-
   /**
    * Has a directory of this JVM removed later, as it could not be removed now. Does not block.
    *
    * @param directory its name is unique
+   * @param removal removes it, and does nothing if it is gone
    */
-  public static void add(Path directory, Removal removal) {
+  public static void add(Path directory, IoAction removal) {
     Path absolute = directory.toAbsolutePath();
     String name = absolute.getFileName().toString();
     change(
@@ -72,8 +63,9 @@ public final class Leftovers {
    *
    * @param place the directory above them
    * @param what names what is removed, for the log
+   * @param removal does nothing if it is gone
    */
-  public static void removeAfter(Path place, String what, Removal removal) {
+  public static void removeAfter(Path place, String what, IoAction removal) {
     Path absolute = place.toAbsolutePath();
     Leftovers known = PLACES.get(absolute);
     if (known == null || known.directories.isEmpty()) {
@@ -152,7 +144,7 @@ public final class Leftovers {
   private synchronized void remove() {
     remove(directories, directories);
     // Copied first: what is added from now on may belong to a directory that is added as well.
-    Map<String, Removal> due = Map.copyOf(afterwards);
+    Map<String, IoAction> due = Map.copyOf(afterwards);
     if (directories.isEmpty()) {
       remove(due, afterwards);
     }
@@ -162,7 +154,7 @@ public final class Leftovers {
             (same, left) -> left.directories.isEmpty() && left.afterwards.isEmpty() ? null : left);
   }
 
-  private void remove(Map<String, Removal> due, Map<String, Removal> from) {
+  private void remove(Map<String, IoAction> due, Map<String, IoAction> from) {
     due.forEach(
         (name, removal) -> {
           try {

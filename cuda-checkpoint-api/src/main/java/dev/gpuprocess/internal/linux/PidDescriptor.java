@@ -20,7 +20,7 @@ public final class PidDescriptor implements AutoCloseable {
   private static final int INFO_BYTES = 128;
 
   private static final int INFO_CODE = 8;
-  private static final int INFO_PID = 12;
+  private static final int INFO_PID = 16;
   private static final int INFO_STATUS = 24;
   private static final int CLD_EXITED = 1;
 

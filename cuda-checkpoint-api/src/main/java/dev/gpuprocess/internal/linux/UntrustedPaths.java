@@ -2,12 +2,11 @@ package dev.gpuprocess.internal.linux;
 
 import dev.gpuprocess.internal.proc.FileNode;
 import dev.gpuprocess.internal.proc.ProcFs;
-import dev.gpuprocess.internal.text.NativePath;
 import dev.gpuprocess.internal.time.Durations;
+import dev.gpuprocess.internal.time.IoFunction;
 import dev.gpuprocess.internal.time.Uninterrupted;
 import java.io.IOException;
 import java.lang.ref.Reference;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.DirectoryIteratorException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.FileSystemException;
@@ -16,10 +15,7 @@ import java.nio.file.LinkOption;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.time.Duration;
-import java.util.ArrayDeque;
 import java.util.ArrayList;
-import java.util.Arrays;
-import java.util.Deque;
 import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.CancellationException;
@@ -54,28 +50,15 @@ public final class UntrustedPaths {
   private static final int QUIET = Libc.O_NOFOLLOW | Libc.O_NONBLOCK | Libc.O_NOCTTY;
   private static final int NEW_FILE_MODE = 0600;
   private static final int NEW_DIRECTORY_MODE = 0755;
-  private static final int MOST_LINKS = 40;
-  private static final int MOST_STEPS = 10_000;
-  private static final int LONGEST_LINK = 4096;
   private static final Path ROOT = Path.of("/");
 
-  private final Path root;
-  private final @Nullable Credentials as;
+  final Path root;
+  final @Nullable Credentials as;
   private volatile boolean abandoned;
 
   private UntrustedPaths(Path root, @Nullable Credentials as) {
     this.root = root;
     this.as = as;
-  }
-
-  /** Work on such files. */
-  public interface Work<T> {
-    /**
-     * Does the work.
-     *
-     * @param paths for the thread that calls this
-     */
-    T run(UntrustedPaths paths) throws IOException;
   }
 
   /** Such files with the permissions of this JVM, on the calling thread, without a time limit. */
@@ -90,7 +73,7 @@ public final class UntrustedPaths {
    * @return what the work returns
    * @throws IOException when the time is up
    */
-  public static <T> T ours(Duration limit, Work<T> work) throws IOException {
+  public static <T> T ours(Duration limit, IoFunction<UntrustedPaths, T> work) throws IOException {
     return within(limit, ours(), work);
   }
 
@@ -102,7 +85,8 @@ public final class UntrustedPaths {
    * @return what the work returns
    * @throws IOException when this JVM may not use the credentials, or when the time is up
    */
-  public static <T> T as(Credentials owner, Duration limit, Work<T> work) throws IOException {
+  public static <T> T as(Credentials owner, Duration limit, IoFunction<UntrustedPaths, T> work)
+      throws IOException {
     return within(limit, new UntrustedPaths(ROOT, needed(owner)), work);
   }
 
@@ -115,7 +99,8 @@ public final class UntrustedPaths {
    * @throws NoSuchFileException when there is no such process
    * @throws IOException when this JVM may not use the credentials, or when the time is up
    */
-  public static <T> T as(int pid, Duration limit, Work<T> work) throws IOException {
+  public static <T> T as(int pid, Duration limit, IoFunction<UntrustedPaths, T> work)
+      throws IOException {
     return as(pid, "root", limit, work);
   }
 
@@ -125,12 +110,13 @@ public final class UntrustedPaths {
    * @throws NoSuchFileException when there is no such process
    * @throws IOException when this JVM may not use the credentials, or when the time is up
    */
-  public static <T> T asInWorkingDirectory(int pid, Duration limit, Work<T> work)
-      throws IOException {
+  public static <T> T asInWorkingDirectory(
+      int pid, Duration limit, IoFunction<UntrustedPaths, T> work) throws IOException {
     return as(pid, "cwd", limit, work);
   }
 
-  private static <T> T as(int pid, String root, Duration limit, Work<T> work) throws IOException {
+  private static <T> T as(int pid, String root, Duration limit, IoFunction<UntrustedPaths, T> work)
+      throws IOException {
     Path process = ProcFs.file(pid);
     Credentials owner =
         Credentials.of(pid).orElseThrow(() -> new NoSuchFileException(process.toString()));
@@ -143,9 +129,9 @@ public final class UntrustedPaths {
   }
 
   /** Credentials belong to a thread, and a file system that hangs keeps the thread. */
-  private static <T> T within(Duration limit, UntrustedPaths paths, Work<T> work)
-      throws IOException {
-    FutureTask<T> task = new FutureTask<>(() -> work.run(paths));
+  private static <T> T within(
+      Duration limit, UntrustedPaths paths, IoFunction<UntrustedPaths, T> work) throws IOException {
+    FutureTask<T> task = new FutureTask<>(() -> work.apply(paths));
     Thread thread = new Thread(task, "gpuprocess files of a job");
     thread.setDaemon(true);
     thread.start();
@@ -190,7 +176,7 @@ public final class UntrustedPaths {
 
   /** The same, and follows links of the user, too, also at the end of the path. */
   public Optional<OpenedFile> readAndWriteThroughLinks(Path path) throws IOException {
-    try (Place place = new Walk(path, true).run()) {
+    try (PathWalk.Place place = new PathWalk(this, path, true).run()) {
       return regular(path, Optional.of(place.open(Libc.O_RDWR | QUIET, 0)));
     } catch (NoSuchFileException nothing) {
       return Optional.empty();
@@ -221,7 +207,7 @@ public final class UntrustedPaths {
   }
 
   private Optional<OpenedFile> opened(Path path, int flags) throws IOException {
-    try (Place place = place(path)) {
+    try (PathWalk.Place place = place(path)) {
       return Optional.of(place.open(flags, 0));
     } catch (NoSuchFileException nothing) {
       return Optional.empty();
@@ -248,7 +234,7 @@ public final class UntrustedPaths {
    * @throws IOException when it is something else, or a link of another user leads to it
    */
   OpenedFile directory(Path path) throws IOException {
-    try (Place place = place(path.resolve("."))) {
+    try (PathWalk.Place place = place(path.resolve("."))) {
       return place.open(Libc.O_PATH | Libc.O_DIRECTORY, 0);
     }
   }
@@ -259,7 +245,7 @@ public final class UntrustedPaths {
    * @throws IOException also when there is something
    */
   public OpenedFile create(Path path) throws IOException {
-    try (Place place = place(path)) {
+    try (PathWalk.Place place = place(path)) {
       OpenedFile made = place.open(Libc.O_RDWR | Libc.O_CREAT | Libc.O_EXCL | QUIET, NEW_FILE_MODE);
       if (abandoned) {
         made.close();
@@ -276,7 +262,7 @@ public final class UntrustedPaths {
    * @return false when there is something
    */
   public boolean makeDirectory(Path path) throws IOException {
-    try (Place place = place(path)) {
+    try (PathWalk.Place place = place(path)) {
       long result = place.call(SystemCalls.MKDIRAT, NEW_DIRECTORY_MODE, 0);
       if (result < 0 && result != -Libc.EEXIST) {
         throw Libc.failed(path, "cannot be made", (int) -result);
@@ -291,13 +277,13 @@ public final class UntrustedPaths {
    * @throws IOException also when there is something of this name
    */
   public void link(Path existing, Path link) throws IOException {
-    try (Place place = place(existing);
-        Place other = place(link)) {
-      NativeMemory name = memory(other.name);
+    try (PathWalk.Place place = place(existing);
+        PathWalk.Place other = place(link)) {
+      NativeMemory name = PathWalk.memory(other.name());
       long result;
       try {
         // A call of five arguments, the last of which is zero.
-        result = place.call(SystemCalls.LINKAT, other.directory, name.address());
+        result = place.call(SystemCalls.LINKAT, other.directory(), name.address());
       } finally {
         Reference.reachabilityFence(name);
       }
@@ -317,7 +303,7 @@ public final class UntrustedPaths {
    * @param expected the file that is to be removed; another one stays
    */
   public void remove(Path path, FileNode expected) throws IOException {
-    try (Place place = place(path);
+    try (PathWalk.Place place = place(path);
         OpenedFile found = place.open(Libc.O_PATH | Libc.O_NOFOLLOW, 0)) {
       if (found.node().isSameFile(expected)) {
         place.call(SystemCalls.UNLINKAT, 0, 0, "cannot be removed");
@@ -368,253 +354,19 @@ public final class UntrustedPaths {
     return found;
   }
 
-  private void requireWanted(Path path) {
+  /** Throws if the thread that waited for this work has stopped waiting. */
+  void requireWanted(Path path) {
     if (abandoned) {
       throw new CancellationException("the time for %s was up".formatted(path));
     }
   }
 
   /** Resolves all but the last name of a path. */
-  private Place place(Path path) throws IOException {
-    return new Walk(path, false).run();
+  private PathWalk.Place place(Path path) throws IOException {
+    return new PathWalk(this, path, false).run();
   }
 
-  private static FileSystemException refused(Path path, String why) {
+  static FileSystemException refused(Path path, String why) {
     return new FileSystemException(path.toString(), null, why);
-  }
-
-  private static NativeMemory memory(String name) {
-    byte[] bytes = name.getBytes(StandardCharsets.ISO_8859_1);
-    NativeMemory memory = NativeMemory.of(bytes.length + 1);
-    memory.write(0, bytes);
-    return memory;
-  }
-
-  private static long call(
-      @Nullable Credentials as,
-      long number,
-      long directory,
-      NativeMemory name,
-      long third,
-      long fourth)
-      throws IOException {
-    try {
-      return ThreadCredentials.call(as, number, directory, name.address(), third, fourth);
-    } finally {
-      Reference.reachabilityFence(name);
-    }
-  }
-
-  private int openAt(long directory, String name, int flags, int mode, Path shown)
-      throws IOException {
-    requireWanted(shown);
-    long result =
-        call(as, SystemCalls.OPENAT, directory, memory(name), flags | Libc.O_CLOEXEC, mode);
-    if (result < 0) {
-      throw Libc.failed(shown, "cannot be opened", (int) -result);
-    }
-    return (int) result;
-  }
-
-  /** A name in a directory that is open. */
-  private final class Place implements AutoCloseable {
-
-    private final int directory;
-    private final String name;
-    private final Path path;
-
-    Place(int directory, String name, Path path) {
-      this.directory = directory;
-      this.name = name;
-      this.path = path;
-    }
-
-    OpenedFile open(int flags, int mode) throws IOException {
-      int descriptor = openAt(directory, name, flags, mode, path);
-      try {
-        return new OpenedFile(path, descriptor, FileNode.of(descriptor));
-      } catch (IOException | RuntimeException | Error e) {
-        Descriptors.close(descriptor);
-        throw e;
-      }
-    }
-
-    long call(long number, long third, long fourth) throws IOException {
-      return UntrustedPaths.call(as, number, directory, memory(name), third, fourth);
-    }
-
-    void call(long number, long third, long fourth, String failed) throws IOException {
-      long result = call(number, third, fourth);
-      if (result < 0) {
-        throw Libc.failed(path, failed, (int) -result);
-      }
-    }
-
-    @Override
-    public void close() {
-      Descriptors.close(directory);
-    }
-  }
-
-  /** The way to a file, name by name. Names are bytes, one in each character. */
-  private final class Walk {
-
-    private final Path path;
-    private final boolean throughLinks;
-    private final Deque<String> left = new ArrayDeque<>();
-    private final List<String> done = new ArrayList<>();
-    private int directory;
-    private int links;
-
-    Walk(Path path, boolean throughLinks) throws IOException {
-      if (!path.isAbsolute()) {
-        throw refused(path, "is not an absolute path");
-      }
-      this.path = path;
-      this.throughLinks = throughLinks;
-      addFirst(bytes(NativePath.bytes(path)));
-    }
-
-    private static String bytes(byte[] name) {
-      return new String(name, StandardCharsets.ISO_8859_1);
-    }
-
-    private void addFirst(String text) {
-      List<String> names = Arrays.asList(text.split("/"));
-      for (int i = names.size() - 1; i >= 0; i--) {
-        boolean isLast = i == names.size() - 1 && left.isEmpty();
-        if (!names.get(i).isEmpty() && (isLast || !names.get(i).equals("."))) {
-          left.addFirst(names.get(i));
-        }
-      }
-    }
-
-    Place run() throws IOException {
-      if (left.isEmpty()) {
-        left.add(".");
-      }
-      directory = openRoot();
-      boolean arrived = false;
-      try {
-        for (int steps = 0; steps < MOST_STEPS; steps++) {
-          String name = left.removeFirst();
-          if (name.equals("..")) {
-            up();
-          } else if (!left.isEmpty()) {
-            enter(name);
-          } else if (!throughLinks || !isFollowed(name)) {
-            arrived = true;
-            return new Place(directory, name, real(name));
-          }
-        }
-        throw refused(path, "is too long");
-      } finally {
-        if (!arrived) {
-          Descriptors.close(directory);
-        }
-      }
-    }
-
-    private int openRoot() throws FileSystemException {
-      return Libc.open(root, Libc.O_PATH | Libc.O_DIRECTORY);
-    }
-
-    /** Follows a link at the end of the path, if it is one. */
-    private boolean isFollowed(String name) throws IOException {
-      int last = openAt(directory, name, Libc.O_PATH | Libc.O_NOFOLLOW, 0, real(name));
-      try {
-        FileNode node = FileNode.of(last);
-        if (node.isLink()) {
-          follow(name, node, last);
-        }
-        return node.isLink();
-      } finally {
-        Descriptors.close(last);
-      }
-    }
-
-    private void enter(String name) throws IOException {
-      int next = openAt(directory, name, Libc.O_PATH | Libc.O_NOFOLLOW, 0, real(name));
-      boolean entered = false;
-      try {
-        FileNode node = FileNode.of(next);
-        if (node.isLink()) {
-          follow(name, node, next);
-        } else {
-          entered = true;
-          Descriptors.close(directory);
-          directory = next;
-          done.add(name);
-        }
-      } finally {
-        if (!entered) {
-          Descriptors.close(next);
-        }
-      }
-    }
-
-    private void follow(String name, FileNode link, int descriptor) throws IOException {
-      if (!isTrusted(link)) {
-        throw refused(
-            real(name),
-            "is a symbolic link of user %s, which is not followed: name what it leads to"
-                .formatted(Integer.toUnsignedString(link.user())));
-      }
-      if (++links > MOST_LINKS) {
-        throw refused(path, "has too many symbolic links");
-      }
-      String target = target(descriptor, real(name));
-      if (target.startsWith("/")) {
-        done.clear();
-        restart();
-      }
-      addFirst(target);
-    }
-
-    private boolean isTrusted(FileNode link) throws IOException {
-      return link.user() == 0
-          || link.user() == CurrentUser.get().effectiveUid()
-          || (throughLinks && as != null && link.user() == as.user());
-    }
-
-    private static String target(int descriptor, Path shown) throws IOException {
-      NativeMemory text = NativeMemory.of(LONGEST_LINK);
-      long length =
-          call(null, SystemCalls.READLINKAT, descriptor, memory(""), text.address(), text.bytes());
-      if (length < 0) {
-        throw Libc.failed(shown, "cannot be read", (int) -length);
-      }
-      return bytes(text.read(0, (int) length));
-    }
-
-    /** The directory above one without links is named by all names but the last. */
-    private void up() throws IOException {
-      if (left.isEmpty()) {
-        throw refused(path, "ends with ..");
-      }
-      if (!done.isEmpty()) {
-        done.remove(done.size() - 1);
-      }
-      for (int i = done.size() - 1; i >= 0; i--) {
-        left.addFirst(done.get(i));
-      }
-      done.clear();
-      restart();
-    }
-
-    private void restart() throws IOException {
-      int again = openRoot();
-      Descriptors.close(directory);
-      directory = again;
-    }
-
-    private Path real(String name) {
-      List<String> names = new ArrayList<>(done);
-      if (!name.equals(".")) {
-        names.add(name);
-      }
-      String all = "/" + String.join("/", names);
-      return NativePath.of(all.getBytes(StandardCharsets.ISO_8859_1));
-    }
   }
 }
