@@ -9,7 +9,6 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.criu.internal.linux.ChildProcess;
-import dev.gpuprocess.criu.internal.linux.Spawn;
 import dev.gpuprocess.criu.proto.Rpc.criu_opts;
 import dev.gpuprocess.criu.proto.Rpc.criu_req;
 import dev.gpuprocess.criu.proto.Rpc.criu_req_type;
@@ -335,9 +334,9 @@ final class TenTraps {
     int output = Libc.open(Path.of("/dev/null"), Libc.O_RDWR);
     try {
       ChildProcess child =
-          Spawn.start(
+          ChildProcess.start(
               RawCriu.program(),
-              List.of("swrk", Integer.toString(Spawn.SOCKET)),
+              List.of("swrk", Integer.toString(ChildProcess.SOCKET)),
               output,
               List.of(pair[1]));
       byte[] request = criu_req.newBuilder().setType(criu_req_type.VERSION).build().toByteArray();

@@ -67,6 +67,9 @@ public final class Libc {
   static final int ECONNRESET = 104;
   static final int EDQUOT = 122;
 
+  /** The size of a page of memory. Read without a file: this JVM may have no descriptor left. */
+  public static final long PAGE_BYTES = LIBRARY.getpagesize();
+
   private Libc() {}
 
   /** Returns the functions, whose results go through {@link #check}. */

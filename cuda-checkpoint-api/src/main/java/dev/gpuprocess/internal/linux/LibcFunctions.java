@@ -56,8 +56,6 @@ public interface LibcFunctions {
 
   long pwrite(int descriptor, long address, long count, long offset);
 
-  int statvfs(@In byte[] path, @Out byte[] status);
-
   int statfs(@In byte[] path, @Out byte[] status);
 
   int fstatfs(int descriptor, @Out byte[] status);

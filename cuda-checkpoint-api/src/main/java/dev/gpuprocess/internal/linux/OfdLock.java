@@ -51,7 +51,7 @@ enum OfdLock {
   boolean isExcluded(Path path, int descriptor) throws IOException {
     byte[] lock = wholeFile();
     if (Libc.LIBRARY.fcntl(descriptor, F_OFD_GETLK, lock) != 0) {
-      throw Libc.failed(path, "cannot be asked for its lock", Libc.errno());
+      throw Libc.failed(path, "its lock cannot be read", Libc.errno());
     }
     return ByteBuffer.wrap(lock).order(ByteOrder.nativeOrder()).getShort() != NONE.type;
   }

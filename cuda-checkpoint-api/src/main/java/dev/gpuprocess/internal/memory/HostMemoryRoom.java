@@ -1,6 +1,5 @@
 package dev.gpuprocess.internal.memory;
 
-import dev.gpuprocess.internal.linux.FileSystemRoom;
 import dev.gpuprocess.internal.linux.FileSystemStatus;
 import dev.gpuprocess.internal.proc.ControlGroup;
 import dev.gpuprocess.internal.proc.HostMemory;
@@ -34,12 +33,12 @@ final class HostMemoryRoom {
 
   static Optional<String> obstacle(Path directory, long bytes, Path memory) {
     try {
-      if (!FileSystemStatus.of(directory).isInMemory()) {
+      FileSystemStatus status = FileSystemStatus.of(directory);
+      if (!status.isInMemory()) {
         return Optional.of(directory + " is not in memory (tmpfs)");
       }
-      long room = FileSystemRoom.of(directory).bytes();
-      if (room < bytes) {
-        return lacks(directory.toString(), room, bytes);
+      if (status.room() < bytes) {
+        return lacks(directory.toString(), status.room(), bytes);
       }
       long needed = bytes + SPARE_BYTES;
       long available = HostMemory.read(memory).available();

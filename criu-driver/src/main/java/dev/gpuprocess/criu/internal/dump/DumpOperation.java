@@ -5,9 +5,8 @@ import dev.gpuprocess.criu.internal.linux.Wakeup;
 import dev.gpuprocess.criu.internal.log.DumpReports;
 import dev.gpuprocess.criu.internal.log.StatsFile;
 import dev.gpuprocess.criu.internal.process.CallContext;
-import dev.gpuprocess.criu.internal.process.CancelledBefore;
 import dev.gpuprocess.criu.internal.process.CriuResult;
-import dev.gpuprocess.criu.internal.process.LogLimit;
+import dev.gpuprocess.criu.internal.process.LogFile;
 import dev.gpuprocess.criu.internal.rpc.RpcLink;
 import dev.gpuprocess.criu.internal.tree.FreePids;
 import dev.gpuprocess.criu.internal.tree.ProcessDescriptions;
@@ -73,7 +72,7 @@ public final class DumpOperation {
   public DumpReport run() {
     ProcStat stat = checkProcess();
     checkDirectories();
-    CancelledBefore.require(
+    CallContext.requireNotCancelled(
         options.cancellation(), "dump", subject, root.pid(), Fate.RUNNING_AGAIN);
     repeatWhileConnecting(!stat.leadsSession());
     if (options.endsTree()) {
@@ -116,7 +115,7 @@ public final class DumpOperation {
               request,
               shellJob,
               new CallContext(
-                  deadline, stages, new LogLimit(log), new KillMoment(root.pid()), wakeup));
+                  deadline, stages, new LogFile(log), new KillMoment(root.pid()), wakeup));
     } catch (IOException e) {
       throw new MachineUnfitException(
           MachineUnfitException.Reason.NO_CRIU,

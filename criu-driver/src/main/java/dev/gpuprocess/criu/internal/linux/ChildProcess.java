@@ -1,13 +1,19 @@
 package dev.gpuprocess.criu.internal.linux;
 
+import dev.gpuprocess.internal.linux.ChildStart;
 import dev.gpuprocess.internal.linux.ExitStatus;
 import dev.gpuprocess.internal.linux.NativeCallException;
 import dev.gpuprocess.internal.linux.PidDescriptor;
 import dev.gpuprocess.internal.linux.Processes;
 import dev.gpuprocess.internal.proc.Signals;
+import dev.gpuprocess.internal.text.NativePath;
 import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.internal.time.Uninterrupted;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Optional;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -20,6 +26,12 @@ import org.slf4j.LoggerFactory;
  */
 public final class ChildProcess {
 
+  /** The number of the socket in a CRIU that is our child. */
+  public static final int SOCKET = 3;
+
+  /** Names a configuration file, which could change what a request means. */
+  private static final String CONFIGURATION = "CRIU_CONFIG_FILE";
+
   private static final Logger LOG = LoggerFactory.getLogger(ChildProcess.class);
   private static final long PAUSE_NANOS = 200_000;
   private static final long LATE_PAUSE_NANOS = 100_000_000;
@@ -27,8 +39,41 @@ public final class ChildProcess {
   private final int pid;
   private @Nullable ExitStatus exit;
 
-  ChildProcess(int pid) {
+  private ChildProcess(int pid) {
     this.pid = pid;
+  }
+
+  /**
+   * Starts the program.
+   *
+   * @param program an absolute path
+   * @param arguments without the program's name
+   * @param output becomes 1 and 2
+   * @param numbered become {@link #SOCKET} and the numbers after it
+   * @throws NativeCallException if it cannot be started
+   */
+  public static ChildProcess start(
+      Path program, List<String> arguments, int output, List<Integer> numbered)
+      throws NativeCallException {
+    return start(program, arguments, ChildStart.NOWHERE, output, numbered);
+  }
+
+  /**
+   * The same, with a descriptor as standard input.
+   *
+   * @param input becomes 0
+   */
+  public static ChildProcess start(
+      Path program, List<String> arguments, int input, int output, List<Integer> numbered)
+      throws NativeCallException {
+    List<byte[]> words =
+        Stream.concat(
+                Stream.of(NativePath.bytes(program)), arguments.stream().map(NativePath::encode))
+            .toList();
+    List<Integer> descriptors = new ArrayList<>(List.of(input, output, output));
+    descriptors.addAll(numbered);
+    return new ChildProcess(
+        ChildStart.start(program, words, variable -> !variable.equals(CONFIGURATION), descriptors));
   }
 
   public int pid() {

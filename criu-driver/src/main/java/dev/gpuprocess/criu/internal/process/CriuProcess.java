@@ -3,7 +3,6 @@ package dev.gpuprocess.criu.internal.process;
 import static dev.gpuprocess.internal.linux.Libc.check;
 
 import dev.gpuprocess.criu.internal.linux.ChildProcess;
-import dev.gpuprocess.criu.internal.linux.Spawn;
 import dev.gpuprocess.criu.internal.linux.TailBuffer;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.linux.ExitStatus;
@@ -110,11 +109,11 @@ public final class CriuProcess implements AutoCloseable {
       CriuCommand command, int socket, int output, List<Integer> inherited)
       throws NativeCallException {
     if (!command.direct()) {
-      return Spawn.start(command.program(), command.arguments(), socket, output, List.of());
+      return ChildProcess.start(command.program(), command.arguments(), socket, output, List.of());
     }
     List<Integer> numbered = new ArrayList<>(List.of(socket));
     numbered.addAll(inherited);
-    return Spawn.start(command.program(), command.arguments(), output, numbered);
+    return ChildProcess.start(command.program(), command.arguments(), output, numbered);
   }
 
   CriuCommand command() {

@@ -6,10 +6,9 @@ import dev.gpuprocess.criu.internal.log.CriuFailureBuilder;
 import dev.gpuprocess.criu.internal.log.StatsFile;
 import dev.gpuprocess.criu.internal.log.TreeOutcome;
 import dev.gpuprocess.criu.internal.process.CallContext;
-import dev.gpuprocess.criu.internal.process.CancelledBefore;
 import dev.gpuprocess.criu.internal.process.CriuCommand;
 import dev.gpuprocess.criu.internal.process.CriuResult;
-import dev.gpuprocess.criu.internal.process.LogLimit;
+import dev.gpuprocess.criu.internal.process.LogFile;
 import dev.gpuprocess.criu.internal.rpc.RpcLink;
 import dev.gpuprocess.criu.internal.tree.OwnZombies;
 import dev.gpuprocess.criu.internal.tree.ProcessDescriptions;
@@ -25,7 +24,6 @@ import dev.gpuprocess.error.PidTakenException;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.internal.linux.NativeCallException;
-import dev.gpuprocess.internal.linux.PageSize;
 import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.options.CpuCheck;
@@ -97,7 +95,7 @@ public final class RestoreOperation {
       throw new IllegalArgumentException("pid " + pid + " cannot be restored");
     }
     checkDirectories();
-    CancelledBefore.require(
+    CallContext.requireNotCancelled(
         options.cancellation(), "restore", subject, pid, Fate.HALF_RESTORED_REMOVED);
     requireOurChild();
     boolean ownNumbers = ImageSet.require(subject, request.images(), pid, request.plugin());
@@ -172,11 +170,7 @@ public final class RestoreOperation {
           criu.restore(
               request,
               new CallContext(
-                  deadline,
-                  stages,
-                  new RootDeathWatch(stages, new LogLimit(log)),
-                  cleanup,
-                  wakeup));
+                  deadline, stages, new RootDeathWatch(stages, new LogFile(log)), cleanup, wakeup));
     } catch (IOException e) {
       throw new MachineUnfitException(
           MachineUnfitException.Reason.NO_CRIU,
@@ -355,7 +349,7 @@ public final class RestoreOperation {
         root,
         micros(stats.getForkingTime()),
         micros(stats.getRestoreTime()),
-        stats.getPagesRestored() * PageSize.BYTES);
+        stats.getPagesRestored() * Libc.PAGE_BYTES);
   }
 
   private static Duration micros(int unsigned) {

@@ -1,6 +1,6 @@
 package dev.gpuprocess.criu.internal.rpc;
 
-import dev.gpuprocess.criu.internal.linux.Spawn;
+import dev.gpuprocess.criu.internal.linux.ChildProcess;
 import dev.gpuprocess.criu.proto.Rpc.inherit_fd;
 import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.options.InheritedDescriptor;
@@ -37,7 +37,7 @@ final class InheritedDescriptors implements AutoCloseable {
       descriptor = Libc.open(wanted.file(), Libc.O_RDWR);
       opened.add(descriptor);
     }
-    int inCriu = Spawn.SOCKET + 1 + descriptors.size();
+    int inCriu = ChildProcess.SOCKET + 1 + descriptors.size();
     descriptors.add(descriptor);
     names.add(inherit_fd.newBuilder().setKey(wanted.resource()).setFd(inCriu).build());
   }
