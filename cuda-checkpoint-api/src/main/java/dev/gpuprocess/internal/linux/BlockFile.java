@@ -10,9 +10,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A new file that is written in large blocks, past the page cache where that is wanted and the file
- * system can do it ({@code O_DIRECT}), and side by side into a file in memory. Safe for use by
- * several threads, each with a buffer of its own.
+ * A file that is written or read in large blocks, past the page cache if that is requested and the
+ * file system supports it ({@code O_DIRECT}). Safe for use by several threads, each with its own
+ * buffer.
  */
 public final class BlockFile implements AutoCloseable {
 
@@ -22,17 +22,19 @@ public final class BlockFile implements AutoCloseable {
   private static final int PRIVATE = 0600;
   private static final int RWF_NOWAIT = 8;
 
-  /** What is read into it is of no interest. */
+  /** The target of reads whose content is ignored. */
   private static final AlignedBuffer PROBE = AlignedBuffer.allocate(AlignedBuffer.ALIGNMENT);
 
   private final Path path;
   private final int descriptor;
   private final FileSystemStatus status;
 
-  /** Held for reading by who uses the file, and for writing by who releases it. */
+  /**
+   * Held for reading by threads that use the file, and for writing by the thread that closes it.
+   */
   private final ReentrantReadWriteLock uses = new ReentrantReadWriteLock();
 
-  /** From then on no use begins, and whoever ends the last one releases the file. */
+  /** Once true, no use begins, and the thread that ends the last use closes the descriptor. */
   private volatile boolean closing;
 
   /** Guarded by the lock for writing. */
@@ -49,11 +51,11 @@ public final class BlockFile implements AutoCloseable {
   }
 
   /**
-   * Makes a file that does not exist yet, of mode 0600 whatever the umask.
+   * Creates a file that does not exist yet, with mode 0600 whatever the umask.
    *
    * @param path named in exceptions
    * @param direct whether to write past the page cache where that is possible
-   * @throws FileSystemException when it exists, or cannot be made
+   * @throws FileSystemException when the file exists or cannot be created
    */
   public static BlockFile create(Path path, boolean direct) throws FileSystemException {
     BlockFile file = of(path, Libc.O_RDWR | Libc.O_CREAT | Libc.O_EXCL, direct);
@@ -62,7 +64,7 @@ public final class BlockFile implements AutoCloseable {
   }
 
   /**
-   * Opens one that was {@linkplain #create made}.
+   * Opens a file for reading and writing.
    *
    * @throws FileSystemException when it cannot be opened
    */
@@ -71,7 +73,7 @@ public final class BlockFile implements AutoCloseable {
   }
 
   /**
-   * Opens a regular file that is only read; a link is refused.
+   * Opens a regular file for reading; a link is refused.
    *
    * @param direct whether to read past the page cache where that is possible
    * @throws FileSystemException when it cannot be opened
@@ -91,17 +93,18 @@ public final class BlockFile implements AutoCloseable {
     return new BlockFile(path, descriptor, status, accepted);
   }
 
-  /** Whether the file is in memory alone, as on a tmpfs. */
+  /** Returns whether the file is in memory alone, as on a tmpfs. */
   public boolean isInMemory() {
     return status.isInMemory();
   }
 
   /**
-   * Reserves its space on the disk, so that a full disk is known before anything is copied. File
-   * systems that cannot do that are taken as they are. One in memory is asked for its room instead:
-   * there one thread would make all the pages, as slowly as it would fill them.
+   * Reserves space on the disk, so that a full disk is found before anything is copied. A file
+   * system that cannot reserve space is used without. For a file system in memory the free space is
+   * compared instead: there one thread would allocate all the pages, as slowly as it would fill
+   * them.
    *
-   * @throws FileSystemException when there is not so much space
+   * @throws FileSystemException when there is not enough space
    */
   public void reserve(long bytes) throws FileSystemException {
     if (!isInMemory()) {
@@ -114,9 +117,9 @@ public final class BlockFile implements AutoCloseable {
   }
 
   /**
-   * Shortens it.
+   * Sets the length of the file.
    *
-   * @throws FileSystemException when it cannot be shortened
+   * @throws FileSystemException when that fails
    */
   public void truncate(long bytes) throws FileSystemException {
     if (LIBRARY.ftruncate(descriptor, bytes) != 0) {
@@ -124,7 +127,7 @@ public final class BlockFile implements AutoCloseable {
     }
   }
 
-  /** Its descriptor, open as long as this is. */
+  /** Returns the descriptor, which stays open until {@link #close}. */
   public int descriptor() {
     return descriptor;
   }
@@ -142,10 +145,9 @@ public final class BlockFile implements AutoCloseable {
   }
 
   /**
-   * Prepares a part of the file for being written by many threads: writes to a file in memory are
-   * served one after the other, and what is copied into a mapping of it is not. For one thread,
-   * once, before the part is written. Where it cannot be mapped, it is written all the same, but
-   * slower.
+   * Prepares a part of the file for writes by many threads. The kernel serves writes to a file in
+   * memory one after the other, but copies into a mapping in parallel, so the part is mapped. To be
+   * called once, before the part is written. A part that cannot be mapped is written more slowly.
    *
    * @param from a multiple of the page size
    */
@@ -164,7 +166,7 @@ public final class BlockFile implements AutoCloseable {
    *
    * @param from has {@code count} bytes; for direct I/O a multiple of the disk's block size, as
    *     {@code offset} is
-   * @throws FileSystemException when it cannot be written; a full disk is known by its reason
+   * @throws FileSystemException when it cannot be written; its reason says whether the disk is full
    */
   public void write(AlignedBuffer from, int count, long offset) throws FileSystemException {
     use();
@@ -176,7 +178,7 @@ public final class BlockFile implements AutoCloseable {
   }
 
   private void use() throws FileSystemException {
-    // It is locked for writing only while it is released.
+    // The lock is held for writing only while the descriptor is closed.
     if (uses.readLock().tryLock()) {
       if (!closing) {
         return;
@@ -200,7 +202,7 @@ public final class BlockFile implements AutoCloseable {
     }
     int done = 0;
     while (done < count) {
-      // Before the write: another thread may give up direct writing meanwhile.
+      // Read before the write: another thread may switch to cached writes.
       boolean was = direct;
       long written = LIBRARY.pwrite(descriptor, from.address() + done, count - done, offset + done);
       if (written > 0) {
@@ -249,9 +251,9 @@ public final class BlockFile implements AutoCloseable {
   }
 
   /**
-   * Whether a page of the file is in the page cache, so that reading it needs no disk.
+   * Returns whether a page of the file is in the page cache, so that reading it needs no disk.
    *
-   * @param offset where the page is
+   * @param offset an offset in the page
    */
   public boolean isCached(long offset) {
     return LIBRARY.preadv2(
@@ -270,7 +272,7 @@ public final class BlockFile implements AutoCloseable {
     direct = false;
   }
 
-  /** Waits until what was written is on the disk. */
+  /** Waits until all written data is on the disk. */
   public void sync() throws FileSystemException {
     use();
     try {
@@ -285,15 +287,15 @@ public final class BlockFile implements AutoCloseable {
     }
   }
 
-  /** Whether it is written past the page cache. */
+  /** Returns whether the file is accessed past the page cache. */
   public boolean isDirect() {
     return direct;
   }
 
   /**
-   * Opens it once more, for reading only.
+   * Opens the file again, for reading only.
    *
-   * @return a descriptor, to be closed
+   * @return a descriptor, to be closed by the caller
    */
   public int openForReading() throws IOException {
     // By the descriptor: the directory may have another name by now.
@@ -301,8 +303,9 @@ public final class BlockFile implements AutoCloseable {
   }
 
   /**
-   * Closes it. While a thread hangs in a call it stays open, and mapped, until that call returns:
-   * what the call writes to would be somebody else's when the kernel has given it out again.
+   * Closes the file. While a thread hangs in a call, the file stays open and mapped until that call
+   * returns: otherwise the call could write to another file or mapping that got the same descriptor
+   * or address.
    */
   @Override
   public void close() {
@@ -310,7 +313,7 @@ public final class BlockFile implements AutoCloseable {
     releaseUnlessUsed();
   }
 
-  /** Whoever keeps this from doing so does it when its use ends. */
+  /** Closes the descriptor unless a thread uses it; that thread then does so when it ends. */
   private void releaseUnlessUsed() {
     if (!uses.writeLock().tryLock()) {
       return;

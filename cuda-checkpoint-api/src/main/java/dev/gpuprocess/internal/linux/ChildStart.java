@@ -15,9 +15,9 @@ import jnr.ffi.Runtime;
 
 /**
  * Starts a program as a child of this JVM that the JDK does not know, with exactly the given
- * descriptors, whatever else is open here. It is the leader of its own session, without a terminal,
- * and has no signal blocked or ignored. Arguments are bytes, and so is the environment: nothing is
- * lost that the locale cannot express.
+ * descriptors, whatever else is open here. The child leads its own session, has no terminal, and
+ * blocks and ignores no signal. Arguments and environment are bytes, so that names survive that the
+ * locale cannot express.
  */
 public final class ChildStart {
 
@@ -46,9 +46,9 @@ public final class ChildStart {
    *
    * @param program an absolute path
    * @param arguments all, the program's name first
-   * @param variables which of the variables of this process it gets, by name
-   * @param descriptors become 0, 1, 2 and so on; {@link #NOWHERE} is no descriptor of ours
-   * @return its pid, which is its own until it is reaped by {@link PidDescriptor#reap}
+   * @param variables selects, by name, the environment variables that the child inherits
+   * @param descriptors become 0, 1, 2 and so on; {@link #NOWHERE} stands for {@code /dev/null}
+   * @return its pid, which cannot be reused until {@link PidDescriptor#reap} reaps it
    * @throws NativeCallException when it cannot be started
    */
   public static int start(
@@ -131,7 +131,7 @@ public final class ChildStart {
         "setflags");
   }
 
-  /** An array of addresses that ends with a zero; what they point to is kept in the list. */
+  /** Makes an array of addresses that ends with a zero; the list keeps the memory reachable. */
   private static Pointer addresses(List<byte[]> texts, List<Pointer> kept) {
     for (byte[] text : texts) {
       Pointer copy = allocate(text.length + 1);
@@ -151,7 +151,7 @@ public final class ChildStart {
     return array;
   }
 
-  /** Of {@code environ} of the C library, as it is now. */
+  /** Selects from {@code environ} of the C library, as it is now. */
   private static Pointer environment(Predicate<String> variables) {
     Pointer all = LIBRARY.dlsym(0, "environ\0".getBytes(StandardCharsets.US_ASCII)).getPointer(0);
     List<Pointer> kept = new ArrayList<>();

@@ -3,9 +3,9 @@ package dev.gpuprocess.internal.linux;
 import java.io.IOException;
 
 /**
- * A part of a file that this JVM maps to fill it. Only the kernel touches the mapping ({@code
- * process_vm_readv} of our own memory): where there is no page for it, as when the file system is
- * full, that is an answer and not a SIGBUS. Safe for use by several threads.
+ * A part of a file that this JVM maps to fill it. Only the kernel accesses the mapping ({@code
+ * process_vm_readv} of this process): if the file system is full, the call fails, whereas an access
+ * from Java would raise SIGBUS. Safe for use by several threads.
  */
 final class FileWindow implements AutoCloseable {
 
@@ -23,9 +23,9 @@ final class FileWindow implements AutoCloseable {
   }
 
   /**
-   * Maps.
+   * Maps a part of a file.
    *
-   * @param descriptor open to be read and written
+   * @param descriptor open for reading and writing
    * @param from a multiple of the page size
    */
   static FileWindow map(int descriptor, long from, long to) throws NativeCallException {
@@ -34,7 +34,7 @@ final class FileWindow implements AutoCloseable {
     if (address == -1) {
       throw Libc.failure("mmap of " + (to - from) + " bytes of a file", Libc.errno());
     }
-    // For a tmpfs of huge=advise. Others have their own mind, and refuse or ignore it.
+    // For a tmpfs with huge=advise; other file systems refuse or ignore it.
     int unused = LIBRARY.madvise(address, to - from, Libc.MADV_HUGEPAGE);
     return new FileWindow(from, to, address);
   }
@@ -42,8 +42,8 @@ final class FileWindow implements AutoCloseable {
   /**
    * Writes a block.
    *
-   * @return false when not all of it was written, because it is not in the window or the kernel
-   *     could not; a write to the file itself tells why
+   * @return false when the block is not in the window or was not written entirely; a write to the
+   *     file then fails with the reason
    */
   boolean write(AlignedBuffer block, int count, long offset) {
     if (offset < from || offset + count > to) {

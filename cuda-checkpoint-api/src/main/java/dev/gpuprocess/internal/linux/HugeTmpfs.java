@@ -14,8 +14,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A tmpfs whose files are in huge pages: that of the library, which root mounts when it is first
- * needed and which stays, empty; or {@code /dev/shm} if it is one.
+ * A tmpfs whose files are in huge pages: the library's own, which a JVM of root mounts when it is
+ * first needed and leaves mounted; or {@code /dev/shm} if its files are in huge pages.
  */
 public final class HugeTmpfs {
 
@@ -23,7 +23,7 @@ public final class HugeTmpfs {
 
   private static final Path ABOVE = Path.of("/run/gpuprocess");
 
-  /** Where the library mounts one. */
+  /** The mount point of the library's tmpfs. */
   public static final Path OURS = ABOVE.resolve("memory");
 
   private static final Path SHARED = Path.of("/dev/shm");
@@ -36,7 +36,7 @@ public final class HugeTmpfs {
 
   private HugeTmpfs() {}
 
-  /** Finds or mounts one; empty where there is none. */
+  /** Finds or mounts one; empty if that is impossible. */
   public static synchronized Optional<Path> directory() {
     try {
       if (CurrentUser.isRoot()) {
@@ -50,12 +50,12 @@ public final class HugeTmpfs {
     return isOne(SHARED) ? Optional.of(SHARED) : Optional.empty();
   }
 
-  /** Finds one that is mounted; empty where there is none. */
+  /** Finds a mounted one. */
   public static Optional<Path> present() {
     return Stream.of(OURS, SHARED).filter(HugeTmpfs::isOne).findFirst();
   }
 
-  /** Whether one can be mounted when it is needed, as far as that can be seen. */
+  /** Returns whether this user can probably mount one. */
   public static boolean mayBeMounted() {
     return CurrentUser.isRoot();
   }
@@ -72,7 +72,7 @@ public final class HugeTmpfs {
     }
     LockedFile lock =
         LockedFile.tryLock(OURS.resolveSibling(LOCK))
-            .orElseThrow(() -> new IOException("another JVM mounts it just now"));
+            .orElseThrow(() -> new IOException("another JVM is mounting it"));
     try {
       if (!isOne(OURS)
           && Libc.LIBRARY.mount(
@@ -93,7 +93,7 @@ public final class HugeTmpfs {
     return (text + '\0').getBytes(StandardCharsets.US_ASCII);
   }
 
-  /** Whether a tmpfs of huge pages is mounted at a directory. */
+  /** Returns whether a tmpfs of huge pages is mounted at a directory. */
   static boolean isOne(Path directory) {
     try {
       // The last one covers those before it.

@@ -77,7 +77,7 @@ public final class Libc {
     return LIBRARY;
   }
 
-  /** Opens a file or directory, not inherited by programs that this JVM starts. */
+  /** Opens a file or directory; programs that this JVM starts do not inherit the descriptor. */
   static int open(Path path, int flags, int mode) throws FileSystemException {
     int descriptor = LIBRARY.open(NativePath.cString(path), flags | O_CLOEXEC, mode);
     if (descriptor < 0) {
@@ -86,14 +86,14 @@ public final class Libc {
     return descriptor;
   }
 
-  /** Opens what exists, not inherited by programs that this JVM starts. */
+  /** Opens an existing file or directory, in the same way. */
   public static int open(Path path, int flags) throws FileSystemException {
     return open(path, flags, 0);
   }
 
   /**
    * Closes a descriptor, unless it is negative. This can fail only for a descriptor that is not
-   * ours, which would be a bug.
+   * open, which would be a bug.
    */
   public static void close(int descriptor) {
     if (descriptor >= 0 && LIBRARY.close(descriptor) != 0 && errno() != EINTR) {
@@ -113,7 +113,7 @@ public final class Libc {
     return pair;
   }
 
-  /** Every call whose -1 means errno goes through here, or through {@link #failed}. */
+  /** Checks the result of a call that returns -1 and sets errno when it fails. */
   public static int check(long result, String call) throws NativeCallException {
     if (result < 0) {
       throw failure(call, errno());
@@ -121,7 +121,7 @@ public final class Libc {
     return Math.toIntExact(result);
   }
 
-  /** Every call that returns the error number itself goes through here. */
+  /** Checks the result of a call that returns the error number itself. */
   public static void checkAnswer(int error, String call) throws NativeCallException {
     if (error != 0) {
       throw failure(call, error);
@@ -132,12 +132,12 @@ public final class Libc {
     return new NativeCallException(call, errno, LIBRARY.strerror(errno));
   }
 
-  /** What an error is called, in the language of this JVM. */
+  /** Returns the system's text for an error, in the language of this JVM. */
   public static String text(int errno) {
     return LIBRARY.strerror(errno);
   }
 
-  /** The error of the last call of this thread. */
+  /** Returns the error of the last call of this thread. */
   public static int errno() {
     return LastError.getLastError(Runtime.getSystemRuntime());
   }

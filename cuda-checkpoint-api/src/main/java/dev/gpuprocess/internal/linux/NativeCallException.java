@@ -18,7 +18,7 @@ public final class NativeCallException extends IOException {
     return errno;
   }
 
-  /** Whether there is no such process or thread. */
+  /** Returns whether the process or thread does not exist. */
   public boolean isGone() {
     return errno == Libc.ESRCH;
   }
@@ -31,7 +31,7 @@ public final class NativeCallException extends IOException {
     return errno == Libc.ENOSYS || errno == Libc.EPERM;
   }
 
-  /** Whether the caller may not do that. */
+  /** Returns whether the caller lacks permission. */
   public boolean isNotPermitted() {
     return errno == Libc.EPERM;
   }

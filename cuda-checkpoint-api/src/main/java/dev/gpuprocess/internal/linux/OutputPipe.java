@@ -17,7 +17,7 @@ public final class OutputPipe implements AutoCloseable {
     this.write = write;
   }
 
-  /** A stream that is only read: the JDK asks one of a file for its length as well. */
+  /** A stream that is only read: for a stream of a file, the JDK also queries the length. */
   private static final class PipeStream extends InputStream {
 
     private final InputStream file;
@@ -47,7 +47,7 @@ public final class OutputPipe implements AutoCloseable {
     }
   }
 
-  /** Makes one; both ends are closed at exec. */
+  /** Makes a pipe; both ends are closed at exec. */
   public static OutputPipe make() throws IOException {
     int[] pair = Libc.pipe();
     try {
@@ -61,12 +61,12 @@ public final class OutputPipe implements AutoCloseable {
     }
   }
 
-  /** The end for the child. */
+  /** Returns the end for the child. */
   public int end() {
     return write;
   }
 
-  /** The stream, which is the caller's from now on. */
+  /** Returns the stream, which the caller closes. */
   public InputStream give() {
     given = true;
     return read;

@@ -5,8 +5,8 @@ import java.util.Optional;
 
 /**
  * A pair of connected UNIX sockets that preserve message boundaries: one end for this JVM, one for
- * a child. A child that ends is seen as the end of the connection, and so is this JVM by the child.
- * Not for use by several threads.
+ * a child. When the child or this JVM exits, the connection ends for the other. Not safe for use by
+ * several threads.
  */
 public final class PacketSocketPair implements AutoCloseable {
 
@@ -25,12 +25,12 @@ public final class PacketSocketPair implements AutoCloseable {
     return new PacketSocketPair(new PacketSocket(pair[0]), pair[1]);
   }
 
-  /** The end for the child, until {@link #closeTheirs}. */
+  /** Returns the end for the child, valid until {@link #closeTheirs}. */
   public int theirs() {
     return theirs;
   }
 
-  /** To be called when the child has been started. */
+  /** Closes the end for the child. To be called when the child has been started. */
   public void closeTheirs() {
     Libc.close(theirs);
     theirs = -1;

@@ -6,10 +6,7 @@ import java.nio.ByteOrder;
 import java.time.Duration;
 import java.util.Optional;
 
-/**
- * A pidfd: a process that cannot be mistaken for the next one with its pid. Needs Linux 5.4. To be
- * closed by the one who waits for it.
- */
+/** A pidfd, which refers to one process even after its pid is reused. Needs Linux 5.4. */
 public final class PidDescriptor implements AutoCloseable {
 
   private static final int P_PID = 1;
@@ -31,44 +28,44 @@ public final class PidDescriptor implements AutoCloseable {
   }
 
   /**
-   * Opens one.
+   * Opens a pidfd.
    *
-   * @param pid a child that was not reaped; of any other process it has to be seen afterwards that
-   *     it is still the same
+   * @param pid a child that was not reaped; for any other process the caller checks the start time
+   *     afterwards
    */
   public static PidDescriptor open(int pid) throws NativeCallException {
     return new PidDescriptor(
         Libc.check(Libc.LIBRARY.syscall(SystemCalls.PIDFD_OPEN, pid, 0, 0), "pidfd_open " + pid));
   }
 
-  /** The descriptor, to pass on. */
+  /** Returns the descriptor. */
   public int number() {
     return descriptor;
   }
 
   /**
-   * Waits until the process has ended. A stop is no end, whoever traces the process.
+   * Waits until the process has exited. A ptrace stop does not count as an exit.
    *
-   * @return false when the time is up
+   * @return false at the end of the time
    */
   public boolean awaitEnd(Duration limit) throws NativeCallException {
     return Poll.await(limit, descriptor);
   }
 
-  /** Waits until this process or the other one has ended. */
+  /** Waits until this process or the other one has exited. */
   public void awaitEndOr(PidDescriptor other) throws NativeCallException {
     while (!Poll.await(Durations.LONGEST, descriptor, other.descriptor)) {}
   }
 
-  /** Waits as long as it takes. */
+  /** Waits until the process has exited, without a limit. */
   public void awaitEnd() throws NativeCallException {
     while (!awaitEnd(Durations.LONGEST)) {}
   }
 
   /**
-   * Reaps the process, which has ended.
+   * Reaps the process, which has exited.
    *
-   * @return how it ended; empty when it is no child of this JVM, or its status was not kept
+   * @return its exit status; empty when it is not a child of this JVM, or its status was not kept
    */
   public Optional<ExitStatus> reap() throws NativeCallException {
     return reap(P_PIDFD, descriptor, WEXITED).filter(status -> !status.equals(ExitStatus.UNKNOWN));
@@ -107,7 +104,7 @@ public final class PidDescriptor implements AutoCloseable {
   /**
    * Sends a signal.
    *
-   * @return false when the process has ended
+   * @return false when the process has exited
    */
   public boolean signal(int number) throws NativeCallException {
     long answer = Libc.LIBRARY.syscall(SystemCalls.PIDFD_SEND_SIGNAL, descriptor, number, 0, 0);

@@ -6,8 +6,8 @@ import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;
 
 /**
- * The memory of another process ({@code process_vm_readv}, {@code process_vm_writev}). Protection
- * is heeded as if the process did it itself. Safe for use by several threads.
+ * The memory of another process ({@code process_vm_readv}, {@code process_vm_writev}). The kernel
+ * checks the protection as for an access by the process itself. Safe for use by several threads.
  *
  * @param task a living thread of the process
  */
@@ -16,15 +16,15 @@ public record ProcessMemory(int task) {
   private static final int BLOCK = 1 << 16;
 
   /**
-   * Used again and again: memory outside of the heap is freed only when the garbage collector runs,
-   * and what is done here leaves it little to collect. As many as threads were here at a time.
+   * Blocks for reuse: memory outside of the heap is freed only when the garbage collector runs,
+   * which these calls give little reason to. There are as many as threads used them at a time.
    */
   private static final Queue<NativeMemory> BLOCKS = new ConcurrentLinkedQueue<>();
 
   /**
-   * Reads.
+   * Reads bytes.
    *
-   * @throws NativeCallException when not all of it can be read
+   * @throws NativeCallException when not all of them can be read
    */
   public byte[] read(long address, int length) throws NativeCallException {
     byte[] bytes = new byte[length];
@@ -67,9 +67,9 @@ public record ProcessMemory(int task) {
   }
 
   /**
-   * Writes.
+   * Writes bytes.
    *
-   * @throws NativeCallException when not all of it could be written
+   * @throws NativeCallException when not all of them could be written
    */
   public void write(long address, byte[] content) throws NativeCallException {
     NativeMemory block = block();

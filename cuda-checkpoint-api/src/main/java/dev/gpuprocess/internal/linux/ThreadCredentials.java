@@ -31,7 +31,7 @@ final class ThreadCredentials {
   /**
    * Makes a system call.
    *
-   * @param other whose credentials to use; null for those of this JVM
+   * @param other the credentials to use; null for those of this JVM
    * @return the result, or a negative errno
    * @throws IOException when this JVM may not use the credentials; the call was not made
    */
@@ -46,7 +46,7 @@ final class ThreadCredentials {
     if (ours.user() != 0 && hasRightsToFiles()) {
       throw refused(other, "without CAP_DAC_OVERRIDE, or as root");
     }
-    // The kernel takes this flag of the whole process away when a thread changes its user.
+    // The kernel clears this flag of the whole process when a thread changes its user.
     long dumpable = c.syscall(SystemCalls.PRCTL, GET_DUMPABLE, 0, 0);
     boolean isOther = take(c, other);
     long returned = isOther ? result(c.syscall(number, first, second, third, fourth, null)) : 0;
@@ -61,7 +61,7 @@ final class ThreadCredentials {
     return returned;
   }
 
-  /** The kernel takes these rights from root alone. */
+  /** Returns whether this JVM has rights that the kernel takes only from root. */
   private static boolean hasRightsToFiles() {
     return (Capabilities.of(ProcessHandle.current().pid()).effective() & RIGHTS_TO_FILES) != 0;
   }
@@ -81,7 +81,8 @@ final class ThreadCredentials {
     if (list.with(address -> c.syscall(SystemCalls.SETGROUPS, groups.size(), address, 0)) != 0) {
       return false;
     }
-    // Neither of these two tells whether it succeeded; with an impossible id they tell what is set.
+    // Neither of these two returns whether it succeeded; with an impossible id they return the
+    // current id.
     c.syscall(SystemCalls.SETFSGID, id(wanted.group()), 0, 0);
     c.syscall(SystemCalls.SETFSUID, id(wanted.user()), 0, 0);
     return c.syscall(SystemCalls.SETFSGID, id(NO_ID), 0, 0) == wanted.group()

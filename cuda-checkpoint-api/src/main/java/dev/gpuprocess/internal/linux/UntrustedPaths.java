@@ -26,15 +26,15 @@ import java.util.concurrent.TimeoutException;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Files at paths that a process named, or that other users can change at any moment. Everything
- * that is opened, created or removed on behalf of a process goes through this class:
+ * Opens, creates and removes files at paths that a process named, or that other users can change at
+ * any moment:
  *
  * <ul>
- *   <li>with the user and groups of the process, so the kernel allows what it would allow the
- *       process, and nothing that only root may do;
+ *   <li>with the user and groups of the process, so that the kernel allows only what it would allow
+ *       the process;
  *   <li>name by name from a directory that is open, so that a path is never resolved twice.
- *       Symbolic links are followed only if they are root's or ours ({@code /var/run}), and never
- *       at the end of a path;
+ *       Symbolic links are followed only if they belong to root or to this user ({@code /var/run}),
+ *       and never at the end of a path;
  *   <li>without waiting for a FIFO, a lease or a terminal. A file that was opened is refused unless
  *       it is a regular file;
  *   <li>within a time limit, as the file system may be the process's own and not answer.
@@ -44,7 +44,7 @@ import org.jspecify.annotations.Nullable;
  */
 public final class UntrustedPaths {
 
-  /** How long to wait for a file system where no operation has a limit of its own. */
+  /** The time limit for a file system where the operation has no limit of its own. */
   public static final Duration PATIENCE = Duration.ofSeconds(10);
 
   private static final int QUIET = Libc.O_NOFOLLOW | Libc.O_NONBLOCK | Libc.O_NOCTTY;
@@ -61,7 +61,7 @@ public final class UntrustedPaths {
     this.as = as;
   }
 
-  /** Such files with the permissions of this JVM, on the calling thread, without a time limit. */
+  /** Uses the permissions of this JVM, on the calling thread, without a time limit. */
   public static UntrustedPaths ours() {
     return new UntrustedPaths(ROOT, null);
   }
@@ -70,8 +70,8 @@ public final class UntrustedPaths {
    * Works with the permissions of this JVM.
    *
    * @param limit how long to wait
-   * @return what the work returns
-   * @throws IOException when the time is up
+   * @return the result of the work
+   * @throws IOException at the end of the time
    */
   public static <T> T ours(Duration limit, IoFunction<UntrustedPaths, T> work) throws IOException {
     return within(limit, ours(), work);
@@ -105,7 +105,7 @@ public final class UntrustedPaths {
   }
 
   /**
-   * The same below the working directory of the process: every path begins there.
+   * Works in the same way below the working directory of the process.
    *
    * @throws NoSuchFileException when there is no such process
    * @throws IOException when this JVM may not use the credentials, or when the time is up
@@ -123,12 +123,14 @@ public final class UntrustedPaths {
     return within(limit, new UntrustedPaths(process.resolve(root), needed(owner)), work);
   }
 
-  /** Null where the permissions of this JVM are those of the user. */
+  /** Returns null if this JVM has the permissions of the user. */
   private static @Nullable Credentials needed(Credentials owner) throws IOException {
     return owner.user() == Credentials.ours().user() ? null : owner;
   }
 
-  /** Credentials belong to a thread, and a file system that hangs keeps the thread. */
+  /**
+   * Works on a thread of its own: credentials belong to a thread, and a hung file system blocks it.
+   */
   private static <T> T within(
       Duration limit, UntrustedPaths paths, IoFunction<UntrustedPaths, T> work) throws IOException {
     FutureTask<T> task = new FutureTask<>(() -> work.apply(paths));
@@ -162,19 +164,19 @@ public final class UntrustedPaths {
    * Opens a regular file for reading.
    *
    * @param path an absolute path
-   * @return empty when there is nothing
-   * @throws IOException when it is something else, or the user may not read it
+   * @return empty when the file does not exist
+   * @throws IOException when it is not a regular file, or the user may not read it
    */
   public Optional<OpenedFile> read(Path path) throws IOException {
     return regular(path, Libc.O_RDONLY);
   }
 
-  /** The same for reading and writing. */
+  /** Opens a regular file for reading and writing, in the same way. */
   public Optional<OpenedFile> readAndWrite(Path path) throws IOException {
     return regular(path, Libc.O_RDWR);
   }
 
-  /** The same, and follows links of the user, too, also at the end of the path. */
+  /** Does the same and follows links of the user, too, also at the end of the path. */
   public Optional<OpenedFile> readAndWriteThroughLinks(Path path) throws IOException {
     try (PathWalk.Place place = new PathWalk(this, path, true).run()) {
       return regular(path, Optional.of(place.open(Libc.O_RDWR | QUIET, 0)));
@@ -197,10 +199,10 @@ public final class UntrustedPaths {
   }
 
   /**
-   * Opens whatever is there without doing anything to it ({@code O_PATH}).
+   * Opens a file of any type without accessing its content ({@code O_PATH}).
    *
    * @param path an absolute path
-   * @return empty when there is nothing; a symbolic link itself, if it is one
+   * @return empty when the file does not exist; a symbolic link itself, if it is one
    */
   public Optional<OpenedFile> hold(Path path) throws IOException {
     return opened(path, Libc.O_PATH | Libc.O_NOFOLLOW);
@@ -219,7 +221,7 @@ public final class UntrustedPaths {
    *
    * @param path an absolute path
    * @return a path to it without links
-   * @throws IOException when it is something else, or a link of another user leads to it
+   * @throws IOException when it is not a directory, or a link of another user leads to it
    */
   public Path real(Path path) throws IOException {
     try (OpenedFile directory = directory(path)) {
@@ -230,8 +232,8 @@ public final class UntrustedPaths {
   /**
    * Opens a directory ({@code O_PATH}).
    *
-   * @param path an absolute path; also its last name may be a link that is root's or ours
-   * @throws IOException when it is something else, or a link of another user leads to it
+   * @param path an absolute path; its last name may be a link of root or this user as well
+   * @throws IOException when it is not a directory, or a link of another user leads to it
    */
   OpenedFile directory(Path path) throws IOException {
     try (PathWalk.Place place = place(path.resolve("."))) {
@@ -242,7 +244,7 @@ public final class UntrustedPaths {
   /**
    * Creates a file that belongs to the user, with mode 0600.
    *
-   * @throws IOException also when there is something
+   * @throws IOException also when the file exists
    */
   public OpenedFile create(Path path) throws IOException {
     try (PathWalk.Place place = place(path)) {
@@ -259,7 +261,7 @@ public final class UntrustedPaths {
   /**
    * Creates a directory that belongs to the user, with mode 0755.
    *
-   * @return false when there is something
+   * @return false when a file of this name exists
    */
   public boolean makeDirectory(Path path) throws IOException {
     try (PathWalk.Place place = place(path)) {
@@ -274,7 +276,7 @@ public final class UntrustedPaths {
   /**
    * Gives a file one more name in the same directory. A symbolic link is not followed but linked.
    *
-   * @throws IOException also when there is something of this name
+   * @throws IOException also when a file of this name exists
    */
   public void link(Path existing, Path link) throws IOException {
     try (PathWalk.Place place = place(existing);
@@ -298,9 +300,9 @@ public final class UntrustedPaths {
   }
 
   /**
-   * Removes a file if it is there.
+   * Removes a file if it exists.
    *
-   * @param expected the file that is to be removed; another one stays
+   * @param expected the file to remove; another file of this name stays
    */
   public void remove(Path path, FileNode expected) throws IOException {
     try (PathWalk.Place place = place(path);
@@ -313,7 +315,7 @@ public final class UntrustedPaths {
     }
   }
 
-  /** Gives a file to a user and a group, if the user of these paths may do that. */
+  /** Changes the owner and group of a file, if the user of these paths may do that. */
   public void setOwner(OpenedFile file, int user, int group) throws IOException {
     long result =
         ThreadCredentials.call(

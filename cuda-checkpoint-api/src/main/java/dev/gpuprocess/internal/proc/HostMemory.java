@@ -13,7 +13,7 @@ import java.util.Set;
  */
 public record HostMemory(long available, long swap) {
 
-  /** What the kernel says of the host. */
+  /** The file that describes the host. */
   public static final Path FILE = ProcFs.kernel("meminfo");
 
   /**
@@ -32,11 +32,7 @@ public record HostMemory(long available, long swap) {
     return ProcFields.bytes(text, Set.of(name)).orElse(0);
   }
 
-  /**
-   * How much can be used before the kernel kills processes.
-   *
-   * @return bytes
-   */
+  /** Returns how many bytes can be used before the kernel kills processes. */
   public long room() {
     return available + swap;
   }

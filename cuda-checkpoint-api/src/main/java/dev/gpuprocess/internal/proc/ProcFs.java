@@ -38,7 +38,7 @@ public final class ProcFs {
    * Reads {@code /proc/PID/stat}.
    *
    * @param pid any number
-   * @return empty when there is no such process
+   * @return empty when the process does not exist
    */
   public static Optional<ProcStat> stat(long pid) {
     if (pid <= 0 || pid > Integer.MAX_VALUE) {
@@ -51,10 +51,10 @@ public final class ProcFs {
   }
 
   /**
-   * A thread of a process that lives: one that has ended has no memory, the first one included.
+   * Returns a living thread of a process: an ended thread, the first one included, has no memory.
    *
    * @param pid the process
-   * @return the id of one; that of the process when there is none
+   * @return the id of a living thread; the pid when there is none
    */
   public static int anyThread(int pid) {
     return livingThread(pid).map(ProcStat::pid).orElse(pid);
@@ -68,19 +68,19 @@ public final class ProcFs {
    * Reads the {@code stat} files of all threads of a process.
    *
    * @param pid the process
-   * @return one for each thread, with the thread's id in place of the pid; empty when it is gone
+   * @return one for each thread, with the thread's id as the pid; empty when the process is gone
    */
   public static List<ProcStat> tasks(long pid) {
     return threads(pid).stream().flatMap(thread -> task(pid, thread).stream()).toList();
   }
 
   /**
-   * Reads the {@code stat} file of one thread. Of a first thread that has ended {@link #stat} and
-   * {@link #status} return what another thread has; this does not.
+   * Reads the {@code stat} file of one thread. If the first thread has ended, {@link #stat} and
+   * {@link #status} return the fields of another thread; this method does not.
    *
    * @param pid the process
    * @param thread one of its threads
-   * @return with the thread's id in place of the pid; empty when the thread is gone
+   * @return with the thread's id as the pid; empty when the thread is gone
    */
   public static Optional<ProcStat> task(long pid, int thread) {
     return parse(taskDirectory(pid, thread));
@@ -142,7 +142,8 @@ public final class ProcFs {
   }
 
   /**
-   * The directory that shows what a process has: that of its main thread, or of one that is alive.
+   * Returns the directory of the main thread of a process or, if that has ended, of a living
+   * thread.
    */
   static Path alive(long pid) {
     return stat(pid).filter(ProcStat::firstThreadEnded).isEmpty()
@@ -220,7 +221,7 @@ public final class ProcFs {
   }
 
   /**
-   * Visits the descriptors of a process, of which there may be a million.
+   * Visits the descriptors of a process, which may be a million.
    *
    * @param pid the process
    * @param each called with each descriptor and its target; an exception ends the walk
@@ -264,7 +265,7 @@ public final class ProcFs {
   }
 
   /**
-   * Visits the mappings of a process, of which there may be a million.
+   * Visits the mappings of a process, which may be a million.
    *
    * @param pid the process
    * @param each called with each mapping, ordered by address; an exception ends the walk
@@ -297,7 +298,7 @@ public final class ProcFs {
         : OptionalInt.of(Integer.parseInt(pids.substring(pids.lastIndexOf('\t') + 1)));
   }
 
-  /** The status of one thread; empty when it is gone. */
+  /** Reads the status of one thread; empty when it is gone. */
   static Map<String, String> status(long pid, int thread) {
     return ProcFields.parse(ProcFile.text(taskDirectory(pid, thread).resolve("status")).orElse(""));
   }
@@ -332,7 +333,7 @@ public final class ProcFs {
   }
 
   /**
-   * The memory that a dump of a process would write: resident pages that no file backs.
+   * Returns how much memory a dump of a process would write: its resident pages that no file backs.
    *
    * @param pid the process
    * @return bytes; 0 when it is gone
@@ -342,7 +343,7 @@ public final class ProcFs {
   }
 
   /**
-   * Tells whether a process is stopped, or about to be, because a control group is frozen.
+   * Returns whether a process is stopped, or about to be, because a control group is frozen.
    *
    * @param pid the process
    * @return true when the group of any of its threads, or one above it, is frozen, in either
@@ -353,7 +354,7 @@ public final class ProcFs {
   }
 
   /**
-   * Tells whether a process has ended or is about to: it was killed or exits, but is not yet a
+   * Returns whether a process has ended or is about to: it was killed or exits, but is not yet a
    * zombie. That takes a tenth of a second when the kernel has much to tear down.
    *
    * @param pid the process
@@ -364,11 +365,7 @@ public final class ProcFs {
     return sign == LifeSign.GONE || sign == LifeSign.ENDING;
   }
 
-  /**
-   * The current time in the units of process start times.
-   *
-   * @return clock ticks since boot
-   */
+  /** Returns the current time in the unit of process start times, clock ticks since boot. */
   public static long ticksNow() {
     String uptime = ProcFile.text(ROOT.resolve("uptime")).orElse("");
     if (uptime.isBlank()) {

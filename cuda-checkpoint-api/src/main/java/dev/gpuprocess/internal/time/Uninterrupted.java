@@ -5,7 +5,7 @@ public final class Uninterrupted {
 
   private Uninterrupted() {}
 
-  /** Something that ends by itself when the time is up. */
+  /** A wait that returns at the end of the given time. */
   public interface Wait<T, X extends Exception> {
     T await(long nanos) throws InterruptedException, X;
   }
@@ -20,8 +20,8 @@ public final class Uninterrupted {
   /**
    * Waits.
    *
-   * @param end when to give up, as of {@link Durations#end}
-   * @param wait begun again, with the time that is left, after each interrupt
+   * @param end the end of the time, from {@link Durations#end}
+   * @param wait called again with the time left after each interrupt
    */
   public static <T, X extends Exception> T until(long end, Wait<T, X> wait) throws X {
     boolean interrupted = false;
