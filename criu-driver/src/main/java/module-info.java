@@ -16,10 +16,7 @@ module dev.gpuprocess.criu {
   requires jdk.unsupported;
   requires org.slf4j;
 
-  // Unqualified because JNR's generated classes live in an unnamed module.
   exports dev.gpuprocess.criu;
-
-  opens dev.gpuprocess.criu.internal.os;
 
   provides dev.gpuprocess.spi.CriuDriver with
       dev.gpuprocess.criu.RpcCriuDriver;

@@ -28,15 +28,14 @@ module dev.gpuprocess {
       dev.gpuprocess.criu;
   exports dev.gpuprocess.internal.proc to
       dev.gpuprocess.criu;
-  exports dev.gpuprocess.internal.process to
-      dev.gpuprocess.criu;
   exports dev.gpuprocess.internal.text to
       dev.gpuprocess.criu;
   exports dev.gpuprocess.internal.time to
       dev.gpuprocess.criu;
 
   // JNR's generated classes live in an unnamed module.
-  opens dev.gpuprocess.internal.jnr;
+  opens dev.gpuprocess.internal.cuda;
+  opens dev.gpuprocess.internal.linux;
   // Gson fills the records of the manifest.
   opens dev.gpuprocess.image to
       com.google.gson;

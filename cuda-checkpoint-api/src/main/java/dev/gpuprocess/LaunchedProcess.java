@@ -1,7 +1,7 @@
 package dev.gpuprocess;
 
 import dev.gpuprocess.internal.launch.LaunchedRoot;
-import dev.gpuprocess.internal.linux.PidDescriptor.WaitStatus;
+import dev.gpuprocess.internal.linux.ExitStatus;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.options.LaunchOptions;
 import dev.gpuprocess.process.ProcessIdentity;
@@ -113,7 +113,7 @@ public final class LaunchedProcess {
     return exit().map(Exit::code).orElse(OptionalInt.empty());
   }
 
-  private static Exit exit(WaitStatus status) {
+  private static Exit exit(ExitStatus status) {
     return status.signal() > 0
         ? new Exit(OptionalInt.empty(), OptionalInt.of(status.signal()))
         : new Exit(OptionalInt.of(status.code()), OptionalInt.empty());

@@ -3,6 +3,7 @@ package dev.gpuprocess;
 import dev.gpuprocess.error.LockTimeoutException;
 import dev.gpuprocess.internal.launch.RequestChannel;
 import dev.gpuprocess.internal.launch.RequestChannel.Request;
+import dev.gpuprocess.internal.time.IoAction;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.progress.Step;
 import dev.gpuprocess.progress.StepListener;
@@ -221,20 +222,14 @@ final class RequestedSnapshots {
     }
   }
 
-  /** Something to be said to the job. */
-  @FunctionalInterface
-  private interface Saying {
-    void run() throws IOException;
-  }
-
-  /** How long to try to reach the root, which may be stopped for a while. */
-  private void answer(Saying saying, ProcessIdentity root) {
+  /** Tries until the root has the answer, as it may be stopped for a while. */
+  private void answer(IoAction saying, ProcessIdentity root) {
     while (isThere(root) && !isSaid(saying, root)) {
       pause(PAUSE_NANOS, () -> true);
     }
   }
 
-  private static boolean isSaid(Saying saying, ProcessIdentity root) {
+  private static boolean isSaid(IoAction saying, ProcessIdentity root) {
     try {
       saying.run();
       return true;

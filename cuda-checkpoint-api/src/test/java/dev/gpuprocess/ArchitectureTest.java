@@ -23,7 +23,6 @@ class ArchitectureTest {
           "dev.gpuprocess.image",
           "dev.gpuprocess.internal.linux to dev.gpuprocess.criu",
           "dev.gpuprocess.internal.proc to dev.gpuprocess.criu",
-          "dev.gpuprocess.internal.process to dev.gpuprocess.criu",
           "dev.gpuprocess.internal.text to dev.gpuprocess.criu",
           "dev.gpuprocess.internal.time to dev.gpuprocess.criu",
           "dev.gpuprocess.options",
@@ -42,6 +41,16 @@ class ArchitectureTest {
   @Test
   void packagesFormNoCycles() {
     HOUSE.requireNoCycles();
+  }
+
+  @Test
+  void onlyInternalTimeWaits() {
+    HOUSE.requireNoOwnWaits();
+  }
+
+  @Test
+  void onlyInternalProcMakesPathsOfProc() throws IOException {
+    HOUSE.requirePathsOfProcFromProcFs();
   }
 
   @Test
@@ -77,10 +86,10 @@ class ArchitectureTest {
   void onlyTheBindingsKnowLibcuda() {
     noClasses()
         .that()
-        .resideOutsideOfPackages("dev.gpuprocess.internal.cuda", "dev.gpuprocess.internal.jnr")
+        .resideOutsideOfPackage("dev.gpuprocess.internal.cuda")
         .should()
         .dependOnClassesThat()
-        .haveNameMatching("dev\\.gpuprocess\\.internal\\.jnr\\.(Cuda|Nvml)Functions")
+        .haveNameMatching("dev\\.gpuprocess\\.internal\\.cuda\\.(Cuda|Nvml)Functions")
         .check(HOUSE.classes());
   }
 
@@ -88,11 +97,7 @@ class ArchitectureTest {
   void onlyTheBindingsKnowC() {
     noClasses()
         .that()
-        .resideOutsideOfPackages(
-            "dev.gpuprocess.internal.cuda",
-            "dev.gpuprocess.internal.dump", // a task's affinity and I/O priority
-            "dev.gpuprocess.internal.jnr",
-            "dev.gpuprocess.internal.linux")
+        .resideOutsideOfPackages("dev.gpuprocess.internal.cuda", "dev.gpuprocess.internal.linux")
         .should()
         .dependOnClassesThat()
         .resideInAPackage("jnr..")

@@ -15,7 +15,7 @@ import dev.gpuprocess.error.StateDirectoryException;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.internal.cuda.LibCuda;
 import dev.gpuprocess.internal.journal.Journal;
-import dev.gpuprocess.internal.process.ProcessKey;
+import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.room.Holdings;
 import dev.gpuprocess.options.Timeouts;
 import dev.gpuprocess.progress.RecoveryOutcome;

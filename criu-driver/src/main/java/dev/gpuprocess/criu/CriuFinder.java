@@ -1,6 +1,5 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.criu.internal.os.Deadline;
 import dev.gpuprocess.criu.internal.process.CriuBinary;
 import dev.gpuprocess.criu.internal.process.CriuCall;
 import dev.gpuprocess.criu.internal.process.CriuCommand;
@@ -16,6 +15,7 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.MachineUnfitException;
 import dev.gpuprocess.internal.linux.CurrentUser;
 import dev.gpuprocess.internal.linux.NativeCallException;
+import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.spi.CriuVersion;
 import java.nio.file.Files;
 import java.nio.file.Path;

@@ -1,18 +1,18 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.criu.internal.os.Deadline;
-import dev.gpuprocess.criu.internal.os.ExitStatus;
-import dev.gpuprocess.criu.internal.os.Posix;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.MachineUnfitException;
+import dev.gpuprocess.internal.linux.ExitStatus;
 import dev.gpuprocess.internal.linux.NativeCallException;
+import dev.gpuprocess.internal.linux.PidDescriptor;
+import dev.gpuprocess.internal.linux.Processes;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
-import dev.gpuprocess.internal.process.Processes;
+import dev.gpuprocess.internal.time.Deadline;
+import dev.gpuprocess.internal.time.Uninterrupted;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.time.Duration;
 import java.util.Optional;
-import java.util.concurrent.locks.LockSupport;
 
 /**
  * A process that was restored as a child of this JVM ({@link
@@ -59,7 +59,7 @@ public final class RestoredChild {
   /** Collects the child with this pid, if there is one and it has ended. */
   static Optional<ExitStatus> collect(int pid) throws NativeCallException {
     return ProcFs.stat(pid).filter(stat -> stat.isDead() && isOurs(stat)).isPresent()
-        ? Posix.reap(pid)
+        ? PidDescriptor.reapIfEnded(pid)
         : Optional.empty();
   }
 
@@ -85,7 +85,7 @@ public final class RestoredChild {
             Failure.of("wait", process.pid()),
             e);
       }
-      LockSupport.parkNanos(PAUSE_NANOS);
+      Uninterrupted.pause(PAUSE_NANOS);
     }
     throw new IllegalStateException("process " + process.pid() + " was collected before");
   }

@@ -29,6 +29,16 @@ class ArchitectureTest {
   }
 
   @Test
+  void onlyInternalTimeWaits() {
+    HOUSE.requireNoOwnWaits();
+  }
+
+  @Test
+  void onlyInternalProcMakesPathsOfProc() throws IOException {
+    HOUSE.requirePathsOfProcFromProcFs();
+  }
+
+  @Test
   void listingsOfDirectoriesMayFail() {
     HOUSE.requireListingsMayFail();
   }
@@ -81,7 +91,7 @@ class ArchitectureTest {
   void onlyTheBindingsKnowC() {
     noClasses()
         .that()
-        .resideOutsideOfPackage("dev.gpuprocess.criu.internal.os")
+        .resideOutsideOfPackage("dev.gpuprocess.criu.internal.linux")
         .should()
         .dependOnClassesThat()
         .resideInAPackage("jnr..")

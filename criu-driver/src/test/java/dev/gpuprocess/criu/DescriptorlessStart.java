@@ -1,7 +1,7 @@
 package dev.gpuprocess.criu;
 
 import dev.gpuprocess.GpuCheckpoints;
-import dev.gpuprocess.internal.jnr.LibcFunctions;
+import dev.gpuprocess.internal.linux.LibcFunctions;
 import dev.gpuprocess.internal.linux.NativeLibraries;
 import java.io.IOException;
 import java.net.URL;

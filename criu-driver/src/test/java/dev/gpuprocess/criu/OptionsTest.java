@@ -6,14 +6,13 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.Workload;
-import dev.gpuprocess.criu.internal.os.LinuxCalls;
 import dev.gpuprocess.criu.internal.rpc.ConfigFile;
 import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.fixtures.Signal;
 import dev.gpuprocess.internal.linux.Libc;
+import dev.gpuprocess.internal.linux.Processes;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.SocketTables;
-import dev.gpuprocess.internal.process.Processes;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.External;
 import dev.gpuprocess.options.FileValidation;
@@ -233,9 +232,7 @@ class OptionsTest {
       parent.close(); // so that somebody reaps the child
       Workload.await(() -> ProcFs.stat(child).isEmpty(), "the child to be reaped");
       int[] pair = new int[2];
-      Libc.check(
-          LinuxCalls.functions().socketpair(LinuxCalls.AF_UNIX, SOCK_STREAM, 0, pair),
-          "socketpair");
+      Libc.check(Libc.functions().socketpair(Libc.AF_UNIX, SOCK_STREAM, 0, pair), "socketpair");
       RestoreOptions restore =
           DumpDirectories.shellJob()
               .criu(c -> c.inherit("socket:[" + socket + "]", pair[0]))
@@ -243,7 +240,7 @@ class OptionsTest {
       ProcessIdentity restored = site.restore(child, restore).process();
       try {
         byte[] heard = new byte[5];
-        assertEquals(5, LinuxCalls.functions().recv(pair[1], heard, heard.length, 0));
+        assertEquals(5, Libc.functions().recv(pair[1], heard, heard.length, 0));
         assertEquals("beat ", new String(heard, StandardCharsets.US_ASCII));
       } finally {
         Workload.end(restored);

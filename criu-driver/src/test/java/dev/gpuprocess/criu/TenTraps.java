@@ -8,11 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.Workload;
-import dev.gpuprocess.criu.internal.os.ChildProcess;
-import dev.gpuprocess.criu.internal.os.Deadline;
-import dev.gpuprocess.criu.internal.os.ExitStatus;
-import dev.gpuprocess.criu.internal.os.LinuxCalls;
-import dev.gpuprocess.criu.internal.os.Spawn;
+import dev.gpuprocess.criu.internal.linux.ChildProcess;
 import dev.gpuprocess.criu.proto.Rpc.criu_opts;
 import dev.gpuprocess.criu.proto.Rpc.criu_req;
 import dev.gpuprocess.criu.proto.Rpc.criu_req_type;
@@ -22,8 +18,10 @@ import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.PidTakenException;
 import dev.gpuprocess.fixtures.Signal;
+import dev.gpuprocess.internal.linux.ExitStatus;
 import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.External;
 import dev.gpuprocess.options.RestoreOptions;
@@ -334,21 +332,19 @@ final class TenTraps {
   private static ExitStatus askVersion(int socketType) throws IOException {
     int[] pair = {-1, -1};
     Libc.check(
-        LinuxCalls.functions()
-            .socketpair(LinuxCalls.AF_UNIX, socketType | LinuxCalls.CLOEXEC, 0, pair),
+        Libc.functions().socketpair(Libc.AF_UNIX, socketType | Libc.O_CLOEXEC, 0, pair),
         "socketpair");
     int output = Libc.open(Path.of("/dev/null"), Libc.O_RDWR);
     try {
       ChildProcess child =
-          Spawn.start(
+          ChildProcess.start(
               RawCriu.program(),
-              List.of("swrk", Integer.toString(Spawn.SOCKET)),
+              List.of("swrk", Integer.toString(ChildProcess.SOCKET)),
               output,
               List.of(pair[1]));
       byte[] request = criu_req.newBuilder().setType(criu_req_type.VERSION).build().toByteArray();
       Libc.check(
-          LinuxCalls.functions().send(pair[0], request, request.length, LinuxCalls.MSG_NOSIGNAL),
-          "send");
+          Libc.functions().send(pair[0], request, request.length, Libc.MSG_NOSIGNAL), "send");
       return child.await(Deadline.after(DumpDirectories.PATIENCE)).orElseThrow();
     } finally {
       List.of(pair[0], pair[1], output).forEach(Libc::close);

@@ -1,6 +1,6 @@
 package dev.gpuprocess.contract;
 
-import dev.gpuprocess.internal.jnr.TraceFunctions;
+import dev.gpuprocess.internal.linux.LibcFunctions;
 import dev.gpuprocess.internal.linux.NativeLibraries;
 
 /**
@@ -20,6 +20,6 @@ public final class ErrorText {
   private ErrorText() {}
 
   private static String of(int errno) {
-    return NativeLibraries.load(TraceFunctions.class, "c").strerror(errno);
+    return NativeLibraries.load(LibcFunctions.class, "c").strerror(errno);
   }
 }

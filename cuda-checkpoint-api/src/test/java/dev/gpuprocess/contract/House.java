@@ -12,14 +12,19 @@ import com.tngtech.archunit.library.dependencies.SliceAssignment;
 import com.tngtech.archunit.library.dependencies.SliceIdentifier;
 import com.tngtech.archunit.library.dependencies.SlicesRuleDefinition;
 import dev.gpuprocess.internal.linux.UntrustedPaths;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.time.Deadline;
 import java.io.IOException;
 import java.nio.file.DirectoryIteratorException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
@@ -36,6 +41,7 @@ public record House(JavaClasses classes, Path sources) {
       Pattern.compile("^ *exports ([\\w.]+(?:\\s+to\\s+[\\w.,\\s]+)?);", Pattern.MULTILINE);
   private static final Pattern COMMENT =
       Pattern.compile("^\\s*(//.*|/\\*(?s:.*?)\\*/)$", Pattern.MULTILINE);
+  private static final Pattern PATH_OF_PROC = Pattern.compile("(Path\\.of|Stream|File)\\(\"/proc");
   private static final Pattern PUBLIC =
       Pattern.compile(
           "^ *public (?:static |final |abstract |sealed |non-sealed )*(?:class|record|enum|interface|@interface) ",
@@ -136,6 +142,37 @@ public record House(JavaClasses classes, Path sources) {
               .noneMatch(caught -> caught.isEquivalentTo(DirectoryIteratorException.class));
       default -> false;
     };
+  }
+
+  /** Fails where a thread waits by itself: {@code internal.time} has the waits. */
+  public void requireNoOwnWaits() {
+    List<String> waits =
+        classes.stream()
+            .filter(each -> !each.getPackageName().equals(Deadline.class.getPackageName()))
+            .flatMap(each -> each.getMethodCallsFromSelf().stream())
+            .filter(House::waits)
+            .map(JavaMethodCall::getDescription)
+            .toList();
+    assertEquals(List.of(), waits, "Deadline, Polling and Uninterrupted wait");
+  }
+
+  private static boolean waits(JavaMethodCall call) {
+    JavaClass owner = call.getTargetOwner();
+    return owner.isEquivalentTo(LockSupport.class)
+        || (call.getName().equals("sleep")
+            && (owner.isEquivalentTo(Thread.class) || owner.isEquivalentTo(TimeUnit.class)));
+  }
+
+  /** Fails where a path below {@code /proc} is made outside of {@code internal.proc}. */
+  public void requirePathsOfProcFromProcFs() throws IOException {
+    List<Path> found = new ArrayList<>();
+    for (Path file : files()) {
+      if (!packageOf(file).equals(ProcFs.class.getPackageName())
+          && PATH_OF_PROC.matcher(Files.readString(file)).find()) {
+        found.add(sources.relativize(file));
+      }
+    }
+    assertEquals(List.of(), found, "ProcFs has the paths below /proc");
   }
 
   /**

@@ -1,6 +1,8 @@
 package dev.gpuprocess.internal.call;
 
 import dev.gpuprocess.internal.text.Printable;
+import dev.gpuprocess.internal.time.IoAction;
+import dev.gpuprocess.internal.time.IoSupplier;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.FileSystemException;
@@ -24,23 +26,13 @@ public record BoundedDirectory(Path path, Duration limit) {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
-  /** What is done in the directory. */
-  public interface Access<T> {
-    T run() throws IOException;
-  }
-
-  /** The same without a result. */
-  public interface Task {
-    void run() throws IOException;
-  }
-
   /**
    * Does something in the directory.
    *
    * @param late gets the result when it comes after the limit
    * @throws IOException what it throws; also when the file system does not answer in time
    */
-  public <T> T get(String what, Access<T> access, Consumer<T> late) throws IOException {
+  public <T> T get(String what, IoSupplier<T> access, Consumer<T> late) throws IOException {
     try {
       if (BoundedCall.hangs(this)) {
         throw new TimeoutException();
@@ -55,17 +47,17 @@ public record BoundedDirectory(Path path, Duration limit) {
   }
 
   /** Does something whose result nobody misses. */
-  public <T> T get(String what, Access<T> access) throws IOException {
+  public <T> T get(String what, IoSupplier<T> access) throws IOException {
     return get(what, access, late -> {});
   }
 
   /** Does something without a result. */
-  public void run(String what, Task task) throws IOException {
+  public void run(String what, IoAction task) throws IOException {
     boolean unused = get(what, done(task));
   }
 
   /** Does something in any case: later, when the file system does not answer in time. */
-  public void runEvenLate(String what, Task task) {
+  public void runEvenLate(String what, IoAction task) {
     try {
       boolean unused =
           BoundedCall.hangs(this)
@@ -78,7 +70,7 @@ public record BoundedDirectory(Path path, Duration limit) {
     }
   }
 
-  private static Access<Boolean> done(Task task) {
+  private static IoSupplier<Boolean> done(IoAction task) {
     return () -> {
       task.run();
       return true;
@@ -86,7 +78,11 @@ public record BoundedDirectory(Path path, Duration limit) {
   }
 
   private <T> T call(
-      String what, Duration patience, Supplier<Duration> more, Access<T> access, Consumer<T> late)
+      String what,
+      Duration patience,
+      Supplier<Duration> more,
+      IoSupplier<T> access,
+      Consumer<T> late)
       throws IOException, TimeoutException {
     try {
       return BoundedCall.run(
@@ -96,7 +92,7 @@ public record BoundedDirectory(Path path, Duration limit) {
           more,
           () -> {
             try {
-              return access.run();
+              return access.get();
             } catch (IOException e) {
               throw new UncheckedIOException(e);
             }

@@ -9,7 +9,6 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.MachineUnfitException;
 import dev.gpuprocess.error.ProcessUnreadableException;
-import dev.gpuprocess.internal.jnr.CudaFunctions;
 import dev.gpuprocess.internal.launch.CudaCall;
 import dev.gpuprocess.internal.launch.CudaCall.Answer;
 import dev.gpuprocess.internal.launch.CudaJobFile;

@@ -5,7 +5,6 @@ import dev.gpuprocess.cuda.GpuInventory;
 import dev.gpuprocess.cuda.GpuReading;
 import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.error.MachineUnfitException;
-import dev.gpuprocess.internal.jnr.NvmlFunctions;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.ArrayList;

@@ -14,15 +14,12 @@ import dev.gpuprocess.internal.text.Bytes;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.io.UncheckedIOException;
-import java.nio.file.Path;
 import java.util.List;
 import java.util.Optional;
 import java.util.OptionalLong;
 
 /** Checks how much memory a process holds on the GPUs, and whether it fits where it would go. */
 final class MemoryCheckup {
-
-  private static final Path HOST = Path.of("/proc/meminfo");
 
   private final Checkup checkup;
   private final EngineContext context;
@@ -115,7 +112,7 @@ final class MemoryCheckup {
 
   private void lookAtHost(long bytes) {
     try {
-      long room = HostMemory.read(HOST).room();
+      long room = HostMemory.read(HostMemory.FILE).room();
       if (room < bytes) {
         checkup.problem(
             "host memory",

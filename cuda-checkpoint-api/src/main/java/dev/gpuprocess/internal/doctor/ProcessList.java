@@ -13,16 +13,16 @@ import dev.gpuprocess.internal.call.StateReading;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.journal.Journal;
 import dev.gpuprocess.internal.journal.JournalEntry;
+import dev.gpuprocess.internal.linux.ProcessKey;
+import dev.gpuprocess.internal.linux.ProcessSearch;
 import dev.gpuprocess.internal.lock.LockHolder;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.lock.StateDirectory;
 import dev.gpuprocess.internal.proc.CudaLibrary;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
-import dev.gpuprocess.internal.process.PidNamespace;
-import dev.gpuprocess.internal.process.ProcessKey;
-import dev.gpuprocess.internal.process.ProcessSearch;
 import dev.gpuprocess.internal.room.Holdings;
+import dev.gpuprocess.internal.room.PidNamespace;
 import dev.gpuprocess.internal.text.Printable;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.process.ListedProcess;
@@ -30,7 +30,6 @@ import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.process.SuspendedProcess;
 import java.io.IOException;
 import java.nio.file.Files;
-import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
@@ -242,7 +241,7 @@ public final class ProcessList {
     }
     // The owner of the directory is root for a process that may not be dumped.
     try {
-      Object shown = Files.getAttribute(Path.of("/proc", Integer.toString(pid)), "unix:uid");
+      Object shown = Files.getAttribute(ProcFs.file(pid), "unix:uid");
       if (ids[1].equals(Integer.toUnsignedString((Integer) shown))) {
         return ProcessHandle.of(pid).flatMap(handle -> handle.info().user()).orElse(ids[1]);
       }

@@ -280,7 +280,7 @@ public final class DriverHook {
             process,
             BORROWING,
             // A thread that is asked to stop for our calls cannot end before they are made.
-            task -> ending.isEmpty() || !ending.contains(RestoreThread.ownNumber(task)),
+            task -> ending.isEmpty() || !ending.contains(ProcFs.innermostPid(task).orElse(task)),
             thread -> {
               Slots.point(thread, memory, pages, false);
               pages.arm(memory, false);
@@ -343,7 +343,7 @@ public final class DriverHook {
       Optional<AddressRange> stacks = stacks();
       pages.prepare(
           memory,
-          RestoreThread.ownNumber(restoreThread),
+          ProcFs.innermostPid(restoreThread).orElse(restoreThread),
           region,
           stacks,
           threads,

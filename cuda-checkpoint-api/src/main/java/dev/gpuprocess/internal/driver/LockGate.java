@@ -1,6 +1,7 @@
 package dev.gpuprocess.internal.driver;
 
 import dev.gpuprocess.error.ProcessUnreadableException;
+import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.internal.linux.NativeCallException;
 import dev.gpuprocess.internal.linux.ProcessMemory;
 import dev.gpuprocess.internal.proc.Mapping;
@@ -80,7 +81,6 @@ public final class LockGate {
 
   private static final Duration LEAVING = Duration.ofSeconds(10);
 
-  private static final int READ_WRITE = 3;
   private static final int READ_EXECUTE = 5;
   private static final int PRIVATE_ANONYMOUS = 0x22;
 
@@ -233,7 +233,8 @@ public final class LockGate {
   private GatePage create(BorrowedThread thread, List<DriverLibrary.Slot> slots, long cuInit)
       throws UntraceableException, IOException {
     long address =
-        thread.call(SystemCall.MMAP, 0, GatePage.BYTES, READ_WRITE, PRIVATE_ANONYMOUS, -1, 0);
+        thread.call(
+            SystemCall.MMAP, 0, GatePage.BYTES, Libc.PROT_READ_WRITE, PRIVATE_ANONYMOUS, -1, 0);
     // If this JVM is killed before a slot points to the page, the thread unmaps it.
     thread.onTheWayHome(SystemCall.MUNMAP, address, GatePage.BYTES);
     memory.write(address, GatePage.content(address, slots, cuInit));

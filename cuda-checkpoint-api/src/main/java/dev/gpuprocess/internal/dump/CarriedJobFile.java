@@ -46,7 +46,6 @@ record CarriedJobFile(Path path, Credentials user, int mode, byte[] content) {
 
   private static final int MOST_BYTES = 16 << 20;
   private static final int PERMISSIONS = 0777;
-  private static final Path PROC = Path.of("/proc");
 
   /**
    * Reads that of a process.
@@ -83,7 +82,7 @@ record CarriedJobFile(Path path, Credentials user, int mode, byte[] content) {
     }
     try (OpenedFile file = opened.get()) {
       boolean isHere =
-          name.isAbsolute() && !name.startsWith(PROC) && isHere(name, file, user.get());
+          name.isAbsolute() && !name.startsWith(ProcFs.ROOT) && isHere(name, file, user.get());
       if (!isHere && isolated && CudaJobFile.isInMemoryOfIsolated(name)) {
         return Optional.empty();
       }

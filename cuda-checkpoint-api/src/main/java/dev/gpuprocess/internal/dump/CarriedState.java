@@ -8,6 +8,7 @@ import dev.gpuprocess.internal.lock.StateDirectory;
 import dev.gpuprocess.internal.proc.FileNode;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.text.Printable;
+import dev.gpuprocess.internal.time.IoAction;
 import dev.gpuprocess.spi.RestoreListener;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
@@ -207,7 +208,8 @@ public final class CarriedState implements RestoreListener {
   public void postRestore(int root) {
     Map<Integer, Integer> numbers = new HashMap<>();
     for (int pid : ProcFs.tree(root)) {
-      ProcFs.threads(pid).forEach(task -> numbers.put(TaskSettings.ownNumber(task), task));
+      ProcFs.threads(pid)
+          .forEach(task -> numbers.put(ProcFs.innermostPid(task).orElse(task), task));
     }
     for (TaskSettings settings : tasks) {
       Integer task = numbers.get(settings.task());
@@ -228,11 +230,7 @@ public final class CarriedState implements RestoreListener {
     placed.forEach(each -> undo(each.file().path(), each::undo));
   }
 
-  private interface Undo {
-    void run() throws IOException;
-  }
-
-  private static void undo(Path path, Undo task) {
+  private static void undo(Path path, IoAction task) {
     try {
       task.run();
     } catch (IOException e) {

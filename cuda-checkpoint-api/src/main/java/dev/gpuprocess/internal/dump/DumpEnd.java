@@ -5,9 +5,9 @@ import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.proc.LifeSign;
 import dev.gpuprocess.internal.time.Durations;
+import dev.gpuprocess.internal.time.Uninterrupted;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.time.Duration;
-import java.util.concurrent.locks.LockSupport;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -60,7 +60,7 @@ enum DumpEnd {
       if ((fate != null && fate != Fate.RUNNING_AGAIN) || waited > Durations.nanos(patience)) {
         return UNKNOWN;
       }
-      LockSupport.parkNanos(PAUSE_NANOS);
+      Uninterrupted.pause(PAUSE_NANOS);
     }
   }
 

@@ -7,7 +7,6 @@ import dev.gpuprocess.internal.engine.TrackedTree;
 import dev.gpuprocess.internal.proc.Environment;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
-import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.internal.text.Printable;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -72,7 +71,7 @@ final class DumpedProcesses {
     if (pid != root && parent == null) {
       return; // below one that was left out
     }
-    OptionalInt known = isolated ? ProcessKey.innermostPid(pid) : OptionalInt.of(pid);
+    OptionalInt known = isolated ? ProcFs.innermostPid(pid) : OptionalInt.of(pid);
     if (known.isEmpty()) {
       return; // it has ended
     }

@@ -3,19 +3,19 @@ package dev.gpuprocess.internal.dump;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.image.Manifest;
+import dev.gpuprocess.internal.proc.Mount;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.text.NativePath;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.External;
 import dev.gpuprocess.options.RestoreOptions;
-import java.io.ByteArrayOutputStream;
 import java.io.IOException;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Optional;
+import java.util.OptionalInt;
 import java.util.Set;
 import java.util.stream.IntStream;
 
@@ -30,54 +30,33 @@ import java.util.stream.IntStream;
 record Isolation(List<Path> mounts) {
 
   private static final String NAME = "gpuprocess-%s";
-  private static final Set<String> OWN = Set.of("/", "/proc", "/dev/shm");
-  private static final int POINT = 4;
-  private static final String FIRST_OF_NAMESPACE = "\t1";
+  private static final Set<Path> OWN = Set.of(Path.of("/"), ProcFs.ROOT, Path.of("/dev/shm"));
 
   /** That of a process; empty when it is not isolated, or gone. */
   static Optional<Isolation> of(int pid) {
-    String pids = ProcFs.status(pid).getOrDefault("NSpid", "").strip();
-    if (!pids.endsWith(FIRST_OF_NAMESPACE) || !hasOurRoot(pid)) {
+    OptionalInt inner = ProcFs.innermostPid(pid);
+    if (inner.isEmpty() || inner.getAsInt() != 1 || pid == 1 || !hasOurRoot(pid)) {
       return Optional.empty();
     }
     return Optional.of(
         new Isolation(
-            ProcFs.read(pid, "mountinfo")
-                .orElse("")
-                .lines()
-                .map(line -> unescaped(line.split(" ")[POINT]))
+            Mount.of(pid).stream()
+                .map(Mount::point)
                 .distinct()
                 .filter(point -> !OWN.contains(point))
-                .map(NativePath::of)
                 .toList()));
   }
 
   /** A container has another one. */
   private static boolean hasOurRoot(int pid) {
-    Path process = Path.of("/proc", Integer.toString(pid));
+    Path process = ProcFs.file(pid);
     try {
       return Files.isSameFile(process.resolve("root"), Path.of("/"))
           && !Files.readSymbolicLink(process.resolve("ns/mnt"))
-              .equals(Files.readSymbolicLink(Path.of("/proc/self/ns/mnt")));
+              .equals(Files.readSymbolicLink(ProcFs.self("ns", "mnt")));
     } catch (IOException notTold) {
       return false;
     }
-  }
-
-  /** The kernel writes blanks and the like as three octal digits. */
-  private static String unescaped(String text) {
-    byte[] bytes = text.getBytes(StandardCharsets.UTF_8);
-    ByteArrayOutputStream all = new ByteArrayOutputStream();
-    for (int i = 0; i < bytes.length; i++) {
-      if (bytes[i] == '\\' && i + 3 < bytes.length) {
-        all.write(
-            Integer.parseInt(new String(bytes, i + 1, 3, StandardCharsets.US_ASCII), Byte.SIZE));
-        i += 3;
-      } else {
-        all.write(bytes[i]);
-      }
-    }
-    return all.toString(StandardCharsets.UTF_8);
   }
 
   /** The options of a dump that leaves the host's mounts out. */

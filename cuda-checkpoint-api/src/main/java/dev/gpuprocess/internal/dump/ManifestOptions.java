@@ -1,7 +1,7 @@
 package dev.gpuprocess.internal.dump;
 
 import dev.gpuprocess.image.Manifest;
-import dev.gpuprocess.internal.process.Processes;
+import dev.gpuprocess.internal.linux.Processes;
 import dev.gpuprocess.options.CgroupMode;
 import dev.gpuprocess.options.Cgroups;
 import dev.gpuprocess.options.DumpOptions;

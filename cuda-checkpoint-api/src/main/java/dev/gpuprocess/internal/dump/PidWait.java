@@ -7,9 +7,9 @@ import dev.gpuprocess.internal.proc.LifeSign;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.time.Durations;
+import dev.gpuprocess.internal.time.Uninterrupted;
 import java.time.Duration;
 import java.util.Optional;
-import java.util.concurrent.locks.LockSupport;
 
 /**
  * Waits until the pid of an image is free. Briefly for a zombie, which its parent may be about to
@@ -41,7 +41,7 @@ final class PidWait {
       if (System.nanoTime() - begin > Durations.nanos(limit(holder.get()))) {
         throw new PidTakenException(message(holder.get()), Failure.of("restore", pid));
       }
-      LockSupport.parkNanos(POLL_NANOS);
+      Uninterrupted.pause(POLL_NANOS);
     }
   }
 

@@ -1,7 +1,7 @@
 package dev.gpuprocess.internal.dump;
 
-import dev.gpuprocess.internal.jnr.TaskFunctions;
-import dev.gpuprocess.internal.linux.NativeLibraries;
+import dev.gpuprocess.internal.linux.Libc;
+import dev.gpuprocess.internal.linux.SystemCalls;
 import dev.gpuprocess.internal.proc.ProcFs;
 import java.io.IOException;
 import java.nio.ByteBuffer;
@@ -13,7 +13,6 @@ import java.util.BitSet;
 import java.util.Optional;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
-import jnr.ffi.Runtime;
 
 /**
  * What a task (a thread) is allowed and what CRIU does not dump. A restored task would have what
@@ -34,22 +33,6 @@ public record TaskSettings(
   private static final Pattern RANGE = Pattern.compile("(\\d{1,5})(?:-(\\d{1,5}))?");
   private static final int MOST_CPUS = 8192;
   private static final int PROCESS = 1; // IOPRIO_WHO_PROCESS, which means a thread
-  private static final boolean ARM = "aarch64".equals(System.getProperty("os.arch"));
-  private static final long IOPRIO_SET = ARM ? 30 : 251;
-  private static final long IOPRIO_GET = ARM ? 31 : 252;
-
-  /** Loaded when first needed. */
-  private static final class C {
-    static final TaskFunctions LIBRARY = NativeLibraries.load(TaskFunctions.class, "c");
-
-    static long check(long result, String call) throws IOException {
-      if (result < 0) {
-        int errno = Runtime.getRuntime(LIBRARY).getLastError();
-        throw new IOException(call + ": " + LIBRARY.strerror(errno));
-      }
-      return result;
-    }
-  }
 
   /**
    * Reads those of a task.
@@ -67,9 +50,10 @@ public record TaskSettings(
     try {
       return Optional.of(
           new TaskSettings(
-              ownNumber(task),
+              ProcFs.innermostPid(task).orElse(task),
               isAll(cpus) ? "" : cpus,
-              (int) C.check(C.LIBRARY.syscall(IOPRIO_GET, PROCESS, task, 0), "ioprio_get"),
+              Libc.check(
+                  Libc.functions().syscall(SystemCalls.IOPRIO_GET, PROCESS, task, 0), "ioprio_get"),
               Long.parseLong(read(task, "timerslack_ns")),
               Integer.parseUnsignedInt(read(task, "coredump_filter"), 16)));
     } catch (NoSuchFileException gone) {
@@ -84,18 +68,7 @@ public record TaskSettings(
   }
 
   private static Path file(int task, String name) {
-    return Path.of("/proc", Integer.toString(task), name);
-  }
-
-  /**
-   * The number of a task in its own pid namespace.
-   *
-   * @param task its number here
-   * @return the innermost of its numbers
-   */
-  public static int ownNumber(int task) {
-    String[] numbers = ProcFs.status(task).getOrDefault("NSpid", "" + task).split("\\s+");
-    return Integer.parseInt(numbers[numbers.length - 1]);
+    return ProcFs.file(task, name);
   }
 
   /** Whether a list has every CPU that is switched on: then it restricts nothing. */
@@ -155,14 +128,17 @@ public record TaskSettings(
       set.set(0, MOST_CPUS);
     }
     byte[] mask = ByteBuffer.allocate(MOST_CPUS / Byte.SIZE).put(set.toByteArray()).array();
-    C.check(
-        C.LIBRARY.sched_setaffinity(number, mask.length, mask),
-        "sched_setaffinity to CPUs " + (cpus.isEmpty() ? "of this machine" : cpus));
+    int unused =
+        Libc.check(
+            Libc.functions().sched_setaffinity(number, mask.length, mask),
+            "sched_setaffinity to CPUs " + (cpus.isEmpty() ? "of this machine" : cpus));
   }
 
   private void setIo(int number) throws IOException {
-    C.check(
-        C.LIBRARY.syscall(IOPRIO_SET, PROCESS, number, ioPriority), "ioprio_set to " + ioPriority);
+    int unused =
+        Libc.check(
+            Libc.functions().syscall(SystemCalls.IOPRIO_SET, PROCESS, number, ioPriority),
+            "ioprio_set to " + ioPriority);
   }
 
   private void setSlack(int number) throws IOException {

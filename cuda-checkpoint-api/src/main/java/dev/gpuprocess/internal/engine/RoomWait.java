@@ -11,9 +11,9 @@ import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.internal.call.StateReading;
 import dev.gpuprocess.internal.context.EngineContext;
+import dev.gpuprocess.internal.linux.Processes;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.proc.ProcStat;
-import dev.gpuprocess.internal.process.Processes;
 import dev.gpuprocess.internal.room.GpuMemoryRefusal;
 import dev.gpuprocess.internal.text.Printable;
 import dev.gpuprocess.internal.time.Durations;
@@ -25,8 +25,9 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
-import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
@@ -157,16 +158,16 @@ public final class RoomWait {
       throw refusal;
     }
     waited = true;
-    Thread thread = Thread.currentThread();
+    CountDownLatch cancelled = new CountDownLatch(1);
     Cancellation.Registration wake =
         options
             .cancellation()
-            .map(cancellation -> cancellation.onCancel(() -> LockSupport.unpark(thread)))
+            .map(cancellation -> cancellation.onCancel(cancelled::countDown))
             .orElse(() -> {});
     try (wake) {
       Optional<GpuMemoryRefusal> refused;
       do {
-        pauseOrThrow(refusal);
+        pauseOrThrow(refusal, cancelled);
         requireNotCancelled();
         requireStillCheckpointed();
         refused = GpuRoom.check(context, waiting, options).whyNot();
@@ -190,7 +191,7 @@ public final class RoomWait {
     }
   }
 
-  private void pauseOrThrow(GpuCheckpointException refusal) {
+  private void pauseOrThrow(GpuCheckpointException refusal, CountDownLatch cancelled) {
     long left = Durations.left(end);
     if (left <= 0) {
       throw refusal;
@@ -202,15 +203,19 @@ public final class RoomWait {
           failure(ProcessState.CHECKPOINTED));
     }
     requireNotCancelled();
-    pause(Math.min(pause, left));
+    pause(cancelled, Math.min(pause, left));
     pause = Math.min(LONGEST_PAUSE, pause * 3 / 2);
   }
 
-  private void pause(long nanos) {
-    if (endsWhenInterrupted) {
-      LockSupport.parkNanos(this, nanos);
-    } else {
+  private void pause(CountDownLatch cancelled, long nanos) {
+    if (!endsWhenInterrupted) {
       Uninterrupted.pause(nanos);
+      return;
+    }
+    try {
+      boolean unused = cancelled.await(nanos, TimeUnit.NANOSECONDS);
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
     }
   }
 

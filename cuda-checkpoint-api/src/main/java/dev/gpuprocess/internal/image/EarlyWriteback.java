@@ -11,8 +11,8 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.locks.LockSupport;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -24,13 +24,13 @@ final class EarlyWriteback implements AutoCloseable {
 
   private static final Logger LOG = LoggerFactory.getLogger(EarlyWriteback.class);
   private static final long STEP_BYTES = 8L << 20;
-  private static final long PAUSE_NANOS = 10_000_000;
+  private static final Duration PAUSE = Duration.ofMillis(10);
   private static final Duration PATIENCE = Duration.ofSeconds(10);
 
   private final Path images;
   private final Map<Path, Long> begun = new HashMap<>();
   private final Thread thread = new Thread(this::run, "gpuprocess-writeback");
-  private volatile boolean closed;
+  private final CountDownLatch closed = new CountDownLatch(1);
 
   private EarlyWriteback(Path images) {
     this.images = images;
@@ -46,12 +46,12 @@ final class EarlyWriteback implements AutoCloseable {
 
   private void run() {
     try {
-      while (!closed) {
+      do {
         for (Path file : DurableFiles.list(images)) {
           begin(file);
         }
-        LockSupport.parkNanos(PAUSE_NANOS);
-      }
+      } while (!Uninterrupted.until(
+          Durations.end(PAUSE), left -> closed.await(left, TimeUnit.NANOSECONDS)));
     } catch (IOException e) {
       LOG.debug("no early writeback", e);
     }
@@ -59,7 +59,7 @@ final class EarlyWriteback implements AutoCloseable {
 
   /** Only memory images are large enough to be worth it, and CRIU appends to them. */
   private void begin(Path file) throws IOException {
-    if (closed
+    if (closed.getCount() == 0
         || !file.getFileName().toString().startsWith("pages-")
         || !Files.isRegularFile(file, LinkOption.NOFOLLOW_LINKS)) {
       return;
@@ -74,8 +74,7 @@ final class EarlyWriteback implements AutoCloseable {
 
   @Override
   public void close() {
-    closed = true;
-    LockSupport.unpark(thread);
+    closed.countDown();
     boolean ended =
         Uninterrupted.until(
             Durations.end(PATIENCE),

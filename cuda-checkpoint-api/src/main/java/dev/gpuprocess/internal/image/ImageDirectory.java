@@ -12,6 +12,7 @@ import dev.gpuprocess.internal.linux.Ownership;
 import dev.gpuprocess.internal.linux.PinnedDirectory;
 import dev.gpuprocess.internal.linux.UnreadableImage;
 import dev.gpuprocess.internal.memory.HostMemoryPool;
+import dev.gpuprocess.internal.time.IoFunction;
 import dev.gpuprocess.internal.time.WorkLimit;
 import java.io.IOException;
 import java.io.RandomAccessFile;
@@ -303,11 +304,7 @@ public record ImageDirectory(Path path, Manifest manifest, boolean isMadeHere) {
         });
   }
 
-  private interface Check {
-    MemoryCopies of(PinnedDirectory held) throws IOException;
-  }
-
-  private VerifiedImage checked(Check check) {
+  private VerifiedImage checked(IoFunction<PinnedDirectory, MemoryCopies> check) {
     PinnedDirectory held;
     try {
       if (!isThere(path) || !Files.isDirectory(path, LinkOption.NOFOLLOW_LINKS)) {
@@ -322,7 +319,7 @@ public record ImageDirectory(Path path, Manifest manifest, boolean isMadeHere) {
     FileHold hold = null;
     try {
       hold = inUse(held);
-      return new VerifiedImage(held, hold, check.of(held));
+      return new VerifiedImage(held, hold, check.apply(held));
     } catch (AccessDeniedException e) {
       new VerifiedImage(held, hold, MemoryCopies.NONE).close();
       throw UnreadableImage.denied(path, Failure.of("open", 0), e);

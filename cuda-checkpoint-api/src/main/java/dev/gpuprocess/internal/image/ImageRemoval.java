@@ -7,6 +7,7 @@ import dev.gpuprocess.internal.linux.DurableFiles;
 import dev.gpuprocess.internal.linux.FileHold;
 import dev.gpuprocess.internal.linux.PinnedDirectory;
 import dev.gpuprocess.internal.linux.StagingName;
+import dev.gpuprocess.internal.time.IoFunction;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.FileSystemException;
@@ -35,18 +36,15 @@ final class ImageRemoval {
     return new ImageRemoval(image, key);
   }
 
-  /** Another reason why an image must stay, asked when nobody can begin to use it any more. */
-  interface Objection {
-    Optional<String> to(PinnedDirectory image) throws IOException;
-  }
-
   /**
    * Removes it.
    *
+   * @param objection returns another reason why the image must stay; called when no process can
+   *     begin to use it any more
    * @return why it stays, as the end of a sentence about it; empty when it is gone
    * @throws IOException when it cannot be removed, or was replaced by another
    */
-  Optional<String> run(Objection objection) throws IOException {
+  Optional<String> run(IoFunction<PinnedDirectory, Optional<String>> objection) throws IOException {
     Path path = image.path();
     String name = String.valueOf(path.getFileName());
     try (PinnedDirectory parent = PinnedDirectory.open(Objects.requireNonNull(path.getParent()));
@@ -59,7 +57,7 @@ final class ImageRemoval {
         return Optional.of("is being read or restored");
       }
       try {
-        Optional<String> inTheWay = objection.to(held);
+        Optional<String> inTheWay = objection.apply(held);
         if (inTheWay.isEmpty()) {
           remove(parent, held, name);
         }

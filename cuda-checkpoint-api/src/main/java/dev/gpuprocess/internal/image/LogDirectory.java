@@ -8,6 +8,7 @@ import dev.gpuprocess.internal.linux.DirectoryMaker;
 import dev.gpuprocess.internal.linux.DurableFiles;
 import dev.gpuprocess.internal.linux.Leftovers;
 import dev.gpuprocess.internal.linux.Ownership;
+import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.AccessDeniedException;
@@ -116,7 +117,7 @@ public record LogDirectory(Path path) {
       for (Path file : DurableFiles.list(path)) {
         files.add(keyOf(file, LinkOption.NOFOLLOW_LINKS));
       }
-      Path descriptors = Path.of("/proc", Integer.toString(process.pid()), "fd");
+      Path descriptors = ProcFs.file(process.pid(), "fd");
       for (Path descriptor : DurableFiles.list(descriptors)) {
         if (files.contains(keyOfOpen(descriptor))) {
           return process.isAlive();

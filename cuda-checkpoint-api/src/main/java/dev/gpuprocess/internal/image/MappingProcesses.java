@@ -93,7 +93,6 @@ final class MappingProcesses {
    * namespace that it is in.
    */
   private boolean canBeOne(int process) {
-    String all = ProcFs.status(process).getOrDefault("NSpid", Integer.toString(process)).strip();
-    return pids.contains(Integer.parseInt(all.substring(all.lastIndexOf('\t') + 1)));
+    return pids.contains(ProcFs.innermostPid(process).orElse(process));
   }
 }

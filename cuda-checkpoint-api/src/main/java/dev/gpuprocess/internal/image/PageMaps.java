@@ -3,7 +3,7 @@ package dev.gpuprocess.internal.image;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.internal.linux.DurableFiles;
-import dev.gpuprocess.internal.linux.PageSize;
+import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.internal.linux.PinnedDirectory;
 import java.io.BufferedInputStream;
 import java.io.DataInputStream;
@@ -117,7 +117,7 @@ final class PageMaps {
       while (in.available() > 0) {
         pages = Math.addExact(pages, present(message(in)));
       }
-      long needed = Math.multiplyExact(pages, PageSize.BYTES);
+      long needed = Math.multiplyExact(pages, Libc.PAGE_BYTES);
       Path memory = pagemap.resolveSibling("pages-" + id + ".img");
       long bytes = Files.exists(memory, LinkOption.NOFOLLOW_LINKS) ? size(memory) : 0;
       if (bytes < needed) {

@@ -1,9 +1,11 @@
 package dev.gpuprocess.internal.launch;
 
 import dev.gpuprocess.internal.linux.ChildStart;
+import dev.gpuprocess.internal.linux.ExitStatus;
 import dev.gpuprocess.internal.linux.NativeCallException;
 import dev.gpuprocess.internal.linux.PacketSocketPair;
 import dev.gpuprocess.internal.linux.PidDescriptor;
+import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.text.NativePath;
 import dev.gpuprocess.internal.time.Durations;
 import java.io.IOException;
@@ -33,7 +35,7 @@ public final class CudaCall {
   private static final int ANSWERED = 1;
 
   /** By its descriptor, which is number 3 there: a path could lead to another file by now. */
-  private static final String JOB_FILE = "/proc/self/fd/3";
+  private static final String JOB_FILE = ProcFs.descriptor(3).toString();
 
   private CudaCall() {}
 
@@ -92,7 +94,7 @@ public final class CudaCall {
         }
       } finally {
         held.awaitEnd();
-        Optional<PidDescriptor.WaitStatus> unused = held.reap();
+        Optional<ExitStatus> unused = held.reap();
       }
     }
   }

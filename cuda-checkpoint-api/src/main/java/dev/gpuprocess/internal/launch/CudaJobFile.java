@@ -5,6 +5,7 @@ import dev.gpuprocess.error.MachineUnfitException;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.linux.OpenedFile;
 import dev.gpuprocess.internal.linux.ProcessDescriptor;
+import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.linux.UntrustedPaths;
 import dev.gpuprocess.internal.lock.NamedLock;
 import dev.gpuprocess.internal.lock.StateDirectory;
@@ -12,7 +13,6 @@ import dev.gpuprocess.internal.proc.Environment;
 import dev.gpuprocess.internal.proc.FileNode;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
-import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.internal.text.NativePath;
 import dev.gpuprocess.options.LaunchOptions;
 import java.io.IOException;
@@ -56,7 +56,7 @@ public final class CudaJobFile {
   /** An isolated job has its own there, and so has each of its copies. */
   private static final Path MEMORY = Path.of("/dev/shm");
 
-  private static final Path PROC_SELF = Path.of("/proc/self");
+  private static final Path PROC_SELF = ProcFs.self();
   private static final Path ROOT = Path.of("/");
 
   private static final Pattern DESCRIPTOR = Pattern.compile("fd/(\\d{1,9})");

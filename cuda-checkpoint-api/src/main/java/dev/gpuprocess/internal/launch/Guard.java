@@ -4,6 +4,7 @@ import dev.gpuprocess.internal.linux.ChildStart;
 import dev.gpuprocess.internal.linux.NativeCallException;
 import dev.gpuprocess.internal.linux.PacketSocketPair;
 import dev.gpuprocess.internal.linux.PidDescriptor;
+import dev.gpuprocess.internal.proc.Signals;
 import dev.gpuprocess.internal.text.NativePath;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
@@ -67,7 +68,7 @@ final class Guard {
       Guard guard = new Guard(socket, PidDescriptor.open(pid));
       Optional<byte[]> said = socket.receive(limit);
       if (said.isEmpty() || said.get().length != 1 || said.get()[0] != READY) {
-        boolean unused = guard.process.signal(PidDescriptor.SIGKILL);
+        boolean unused = guard.process.signal(Signals.SIGKILL);
         unused = guard.reap();
         throw new IOException("the guard of process %s did not begin".formatted(root.pid()));
       }
@@ -96,7 +97,7 @@ final class Guard {
    */
   boolean awaitEnd(Duration limit) throws NativeCallException {
     if (!process.awaitEnd(limit)) {
-      boolean unused = process.signal(PidDescriptor.SIGKILL);
+      boolean unused = process.signal(Signals.SIGKILL);
     }
     return reap();
   }

@@ -1,11 +1,11 @@
 package dev.gpuprocess.internal.launch;
 
 import dev.gpuprocess.internal.journal.Journal;
+import dev.gpuprocess.internal.linux.ExitStatus;
 import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.internal.linux.NativeCallException;
 import dev.gpuprocess.internal.linux.PidDescriptor;
-import dev.gpuprocess.internal.linux.PidDescriptor.WaitStatus;
-import dev.gpuprocess.internal.process.Processes;
+import dev.gpuprocess.internal.linux.Processes;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.time.Duration;
@@ -84,7 +84,7 @@ final class JobLife {
    * @param limit how long a guard may take to begin
    * @return how it ended, where it was a child of ours
    */
-  Optional<WaitStatus> awaitRoot(Duration limit) throws NativeCallException {
+  Optional<ExitStatus> awaitRoot(Duration limit) throws NativeCallException {
     while (!held.awaitEnd(Duration.ZERO)) {
       Guard there = guard;
       if (there != null) {

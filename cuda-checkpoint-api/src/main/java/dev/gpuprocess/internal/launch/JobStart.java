@@ -5,10 +5,12 @@ import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.internal.journal.Journal;
 import dev.gpuprocess.internal.linux.ChildStart;
+import dev.gpuprocess.internal.linux.ExitStatus;
 import dev.gpuprocess.internal.linux.NativeCallException;
 import dev.gpuprocess.internal.linux.OutputPipe;
 import dev.gpuprocess.internal.linux.PacketSocketPair;
 import dev.gpuprocess.internal.linux.PidDescriptor;
+import dev.gpuprocess.internal.proc.Signals;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.options.LaunchOptions;
 import dev.gpuprocess.options.LaunchOptions.Output;
@@ -230,14 +232,14 @@ final class JobStart implements AutoCloseable {
     if (!held.awaitEnd(left())) {
       throw late();
     }
-    Optional<PidDescriptor.WaitStatus> unused = held.reap();
+    Optional<ExitStatus> unused = held.reap();
     held.close();
   }
 
   private static void kill(PidDescriptor held) throws NativeCallException {
-    boolean unused = held.signal(PidDescriptor.SIGKILL);
+    boolean unused = held.signal(Signals.SIGKILL);
     if (held.awaitEnd(KILL_LIMIT)) {
-      Optional<PidDescriptor.WaitStatus> unusedStatus = held.reap();
+      Optional<ExitStatus> unusedStatus = held.reap();
     }
     held.close();
   }

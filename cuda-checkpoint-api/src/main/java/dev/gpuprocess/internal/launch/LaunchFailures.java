@@ -3,8 +3,8 @@ package dev.gpuprocess.internal.launch;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.FixAndRetryException.Reason;
+import dev.gpuprocess.internal.linux.ExitStatus;
 import dev.gpuprocess.internal.linux.Libc;
-import dev.gpuprocess.internal.linux.PidDescriptor.WaitStatus;
 import dev.gpuprocess.options.LaunchOptions;
 import java.nio.file.Path;
 import java.util.Map;
@@ -67,7 +67,7 @@ final class LaunchFailures {
   }
 
   /** The exception for a process that ended before it was the command. */
-  static FixAndRetryException killed(LaunchOptions options, Optional<WaitStatus> status) {
+  static FixAndRetryException killed(LaunchOptions options, Optional<ExitStatus> status) {
     return exception(
         options,
         "its start was ended%s: find out who kills processes here, and try again"

@@ -5,10 +5,11 @@ import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.journal.Journal;
+import dev.gpuprocess.internal.linux.ExitStatus;
 import dev.gpuprocess.internal.linux.NativeCallException;
-import dev.gpuprocess.internal.linux.PidDescriptor.WaitStatus;
+import dev.gpuprocess.internal.linux.Processes;
 import dev.gpuprocess.internal.proc.ProcFs;
-import dev.gpuprocess.internal.process.Processes;
+import dev.gpuprocess.internal.proc.Signals;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.internal.time.Uninterrupted;
@@ -18,6 +19,7 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.time.Duration;
 import java.util.HashSet;
+import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
@@ -41,8 +43,6 @@ public final class LaunchedRoot {
   /** How long SIGKILL may take: the kernel tears down what is on a GPU. */
   private static final Duration KILL_LIMIT = Duration.ofMinutes(2);
 
-  private static final int SIGTERM_CAUGHT = 1 << 14;
-
   private final LaunchOptions options;
   private final Duration limit;
   private final Journal journal;
@@ -56,7 +56,7 @@ public final class LaunchedRoot {
 
   private JobLife life;
   private boolean ended;
-  private Optional<WaitStatus> status = Optional.empty();
+  private Optional<ExitStatus> status = Optional.empty();
 
   private LaunchedRoot(
       LaunchOptions options,
@@ -145,7 +145,7 @@ public final class LaunchedRoot {
   }
 
   private void awaitEnd(JobLife watched) {
-    Optional<WaitStatus> how = Optional.empty();
+    Optional<ExitStatus> how = Optional.empty();
     try {
       how = watched.awaitRoot(limit);
     } catch (NativeCallException e) {
@@ -222,7 +222,7 @@ public final class LaunchedRoot {
   }
 
   /** How its root ended; empty before, and where that is not known. */
-  public synchronized Optional<WaitStatus> status() {
+  public synchronized Optional<ExitStatus> status() {
     return status;
   }
 
@@ -298,10 +298,10 @@ public final class LaunchedRoot {
 
   /** The first process of a pid namespace is not ended by a signal that it does not handle. */
   private boolean isDeafToTerm(JobLife now) {
-    String caught = ProcFs.status(now.root.pid()).getOrDefault("SigCgt", "");
+    Map<String, String> status = ProcFs.status(now.root.pid());
     return options.isolated()
-        && !caught.isBlank()
-        && (Long.parseUnsignedLong(caught.strip(), 16) & SIGTERM_CAUGHT) == 0;
+        && status.containsKey("SigCgt")
+        && (Signals.set(status, "SigCgt") & Signals.set(Signals.SIGTERM)) == 0;
   }
 
   /** Whether a child of this JVM is the root of a process, and waited for by its thread alone. */

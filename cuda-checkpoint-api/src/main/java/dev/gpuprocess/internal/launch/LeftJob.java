@@ -1,7 +1,7 @@
 package dev.gpuprocess.internal.launch;
 
 import dev.gpuprocess.internal.linux.PidDescriptor;
-import dev.gpuprocess.internal.process.Processes;
+import dev.gpuprocess.internal.linux.Processes;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.Path;

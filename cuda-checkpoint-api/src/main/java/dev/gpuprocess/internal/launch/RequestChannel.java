@@ -4,6 +4,7 @@ import dev.gpuprocess.internal.linux.OpenedFile;
 import dev.gpuprocess.internal.linux.UntrustedPaths;
 import dev.gpuprocess.internal.text.NativePath;
 import dev.gpuprocess.internal.time.Durations;
+import dev.gpuprocess.internal.time.IoFunction;
 import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.options.LaunchOptions;
 import dev.gpuprocess.process.ProcessIdentity;
@@ -204,7 +205,7 @@ public final class RequestChannel implements AutoCloseable {
 
   /** The process can replace the name of its socket; a link at that name would lead to a host's. */
   private OpenedFile socket(ProcessIdentity root) throws IOException {
-    UntrustedPaths.Work<OpenedFile> held =
+    IoFunction<UntrustedPaths, OpenedFile> held =
         paths -> {
           OpenedFile found =
               paths.hold(socket).orElseThrow(() -> new NoSuchFileException(socket.toString()));

@@ -8,17 +8,18 @@ import jnr.ffi.Runtime;
  * Memory outside of the Java heap, aligned as direct I/O needs it. For one thread.
  *
  * @param bytes the memory
- * @param address where it is
+ * @param address its address
  */
 public record AlignedBuffer(ByteBuffer bytes, long address) {
 
-  /** What every file system and disk takes. */
+  /** An alignment that every file system and disk accepts. */
   static final int ALIGNMENT = 4096;
 
   /**
    * Allocates direct memory, which the garbage collector frees.
    *
-   * @throws OutOfMemoryError when this JVM has none left ({@code -XX:MaxDirectMemorySize})
+   * @throws OutOfMemoryError when this JVM has no direct memory left ({@code
+   *     -XX:MaxDirectMemorySize})
    */
   public static AlignedBuffer allocate(int size) {
     ByteBuffer bytes = ByteBuffer.allocateDirect(size + ALIGNMENT).alignedSlice(ALIGNMENT);
@@ -27,12 +28,12 @@ public record AlignedBuffer(ByteBuffer bytes, long address) {
     return new AlignedBuffer(exact, Pointer.wrap(Runtime.getSystemRuntime(), exact).address());
   }
 
-  /** Its size. */
+  /** Returns the size in bytes. */
   public int size() {
     return bytes.capacity();
   }
 
-  /** The first bytes of it, from position 0. */
+  /** Returns the first bytes, from position 0. */
   public ByteBuffer first(int count) {
     return bytes.clear().limit(count);
   }

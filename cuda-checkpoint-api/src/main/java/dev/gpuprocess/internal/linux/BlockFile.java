@@ -1,6 +1,6 @@
 package dev.gpuprocess.internal.linux;
 
-import dev.gpuprocess.internal.jnr.BlockFunctions;
+import dev.gpuprocess.internal.proc.ProcFs;
 import java.io.IOException;
 import java.nio.file.FileSystemException;
 import java.nio.file.Path;
@@ -10,37 +10,31 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A new file that is written in large blocks, past the page cache where that is wanted and the file
- * system can do it ({@code O_DIRECT}), and side by side into a file in memory. Safe for use by
- * several threads, each with a buffer of its own.
+ * A file that is written or read in large blocks, past the page cache if that is requested and the
+ * file system supports it ({@code O_DIRECT}). Safe for use by several threads, each with its own
+ * buffer.
  */
 public final class BlockFile implements AutoCloseable {
 
   private static final Logger LOG = LoggerFactory.getLogger(BlockFile.class);
 
-  private static final BlockFunctions LIBRARY = NativeLibraries.load(BlockFunctions.class, "c");
-
-  private static final boolean ARM = System.getProperty("os.arch").equals("aarch64");
-  private static final int O_DIRECT = ARM ? 0x10000 : 0x4000;
-  private static final int O_CREAT_NEW = Libc.O_CREAT | 0x80; // O_EXCL
-  private static final int F_SETFL = 4;
-  private static final int EINVAL = 22;
-  private static final int ENOSYS = 38;
-  private static final int EOPNOTSUPP = 95;
+  private static final LibcFunctions LIBRARY = Libc.LIBRARY;
   private static final int PRIVATE = 0600;
   private static final int RWF_NOWAIT = 8;
 
-  /** What is read into it is of no interest. */
+  /** The target of reads whose content is ignored. */
   private static final AlignedBuffer PROBE = AlignedBuffer.allocate(AlignedBuffer.ALIGNMENT);
 
   private final Path path;
   private final int descriptor;
   private final FileSystemStatus status;
 
-  /** Held for reading by who uses the file, and for writing by who releases it. */
+  /**
+   * Held for reading by threads that use the file, and for writing by the thread that closes it.
+   */
   private final ReentrantReadWriteLock uses = new ReentrantReadWriteLock();
 
-  /** From then on no use begins, and whoever ends the last one releases the file. */
+  /** Once true, no use begins, and the thread that ends the last use closes the descriptor. */
   private volatile boolean closing;
 
   /** Guarded by the lock for writing. */
@@ -57,20 +51,20 @@ public final class BlockFile implements AutoCloseable {
   }
 
   /**
-   * Makes a file that does not exist yet, of mode 0600 whatever the umask.
+   * Creates a file that does not exist yet, with mode 0600 whatever the umask.
    *
    * @param path named in exceptions
    * @param direct whether to write past the page cache where that is possible
-   * @throws FileSystemException when it exists, or cannot be made
+   * @throws FileSystemException when the file exists or cannot be created
    */
   public static BlockFile create(Path path, boolean direct) throws FileSystemException {
-    BlockFile file = of(path, Libc.O_RDWR | O_CREAT_NEW, direct);
-    Libc.LIBRARY.fchmod(file.descriptor, PRIVATE);
+    BlockFile file = of(path, Libc.O_RDWR | Libc.O_CREAT | Libc.O_EXCL, direct);
+    LIBRARY.fchmod(file.descriptor, PRIVATE);
     return file;
   }
 
   /**
-   * Opens one that was {@linkplain #create made}.
+   * Opens a file for reading and writing.
    *
    * @throws FileSystemException when it cannot be opened
    */
@@ -79,7 +73,7 @@ public final class BlockFile implements AutoCloseable {
   }
 
   /**
-   * Opens a regular file that is only read; a link is refused.
+   * Opens a regular file for reading; a link is refused.
    *
    * @param direct whether to read past the page cache where that is possible
    * @throws FileSystemException when it cannot be opened
@@ -90,24 +84,27 @@ public final class BlockFile implements AutoCloseable {
 
   private static BlockFile of(Path path, int flags, boolean direct) throws FileSystemException {
     int descriptor = Libc.open(path, flags, PRIVATE);
-    FileSystemStatus status = FileSystemStatus.of(LIBRARY, descriptor);
+    FileSystemStatus status = FileSystemStatus.of(descriptor);
     // Some file systems refuse at once, others at the first write.
     boolean accepted =
-        direct && !status.isInMemory() && LIBRARY.fcntl(descriptor, F_SETFL, O_DIRECT) == 0;
+        direct
+            && !status.isInMemory()
+            && LIBRARY.fcntl(descriptor, Libc.F_SETFL, Libc.O_DIRECT) == 0;
     return new BlockFile(path, descriptor, status, accepted);
   }
 
-  /** Whether the file is in memory alone, as on a tmpfs. */
+  /** Returns whether the file is in memory alone, as on a tmpfs. */
   public boolean isInMemory() {
     return status.isInMemory();
   }
 
   /**
-   * Reserves its space on the disk, so that a full disk is known before anything is copied. File
-   * systems that cannot do that are taken as they are. One in memory is asked for its room instead:
-   * there one thread would make all the pages, as slowly as it would fill them.
+   * Reserves space on the disk, so that a full disk is found before anything is copied. A file
+   * system that cannot reserve space is used without. For a file system in memory the free space is
+   * compared instead: there one thread would allocate all the pages, as slowly as it would fill
+   * them.
    *
-   * @throws FileSystemException when there is not so much space
+   * @throws FileSystemException when there is not enough space
    */
   public void reserve(long bytes) throws FileSystemException {
     if (!isInMemory()) {
@@ -120,9 +117,9 @@ public final class BlockFile implements AutoCloseable {
   }
 
   /**
-   * Shortens it.
+   * Sets the length of the file.
    *
-   * @throws FileSystemException when it cannot be shortened
+   * @throws FileSystemException when that fails
    */
   public void truncate(long bytes) throws FileSystemException {
     if (LIBRARY.ftruncate(descriptor, bytes) != 0) {
@@ -130,7 +127,7 @@ public final class BlockFile implements AutoCloseable {
     }
   }
 
-  /** Its descriptor, open as long as this is. */
+  /** Returns the descriptor, which stays open until {@link #close}. */
   public int descriptor() {
     return descriptor;
   }
@@ -138,7 +135,7 @@ public final class BlockFile implements AutoCloseable {
   private void allocate(long bytes) throws FileSystemException {
     while (LIBRARY.fallocate(descriptor, 0, 0, bytes) != 0) {
       int errno = Libc.errno();
-      if (errno == EOPNOTSUPP || errno == ENOSYS) {
+      if (errno == Libc.EOPNOTSUPP || errno == Libc.ENOSYS) {
         return;
       }
       if (errno != Libc.EINTR) {
@@ -148,17 +145,16 @@ public final class BlockFile implements AutoCloseable {
   }
 
   /**
-   * Prepares a part of the file for being written by many threads: writes to a file in memory are
-   * served one after the other, and what is copied into a mapping of it is not. For one thread,
-   * once, before the part is written. Where it cannot be mapped, it is written all the same, but
-   * slower.
+   * Prepares a part of the file for writes by many threads. The kernel serves writes to a file in
+   * memory one after the other, but copies into a mapping in parallel, so the part is mapped. To be
+   * called once, before the part is written. A part that cannot be mapped is written more slowly.
    *
    * @param from a multiple of the page size
    */
   public void prepare(long from, long to) {
     if (isInMemory() && from < to) {
       try {
-        window = FileWindow.map(LIBRARY, descriptor, from, to);
+        window = FileWindow.map(descriptor, from, to);
       } catch (NativeCallException e) {
         LOG.debug("{} is written without a mapping: {}", path, e.getMessage());
       }
@@ -170,7 +166,7 @@ public final class BlockFile implements AutoCloseable {
    *
    * @param from has {@code count} bytes; for direct I/O a multiple of the disk's block size, as
    *     {@code offset} is
-   * @throws FileSystemException when it cannot be written; a full disk is known by its reason
+   * @throws FileSystemException when it cannot be written; its reason says whether the disk is full
    */
   public void write(AlignedBuffer from, int count, long offset) throws FileSystemException {
     use();
@@ -182,7 +178,7 @@ public final class BlockFile implements AutoCloseable {
   }
 
   private void use() throws FileSystemException {
-    // It is locked for writing only while it is released.
+    // The lock is held for writing only while the descriptor is closed.
     if (uses.readLock().tryLock()) {
       if (!closing) {
         return;
@@ -206,7 +202,7 @@ public final class BlockFile implements AutoCloseable {
     }
     int done = 0;
     while (done < count) {
-      // Before the write: another thread may give up direct writing meanwhile.
+      // Read before the write: another thread may switch to cached writes.
       boolean was = direct;
       long written = LIBRARY.pwrite(descriptor, from.address() + done, count - done, offset + done);
       if (written > 0) {
@@ -214,7 +210,7 @@ public final class BlockFile implements AutoCloseable {
         continue;
       }
       int errno = written == 0 ? Libc.ENOSPC : Libc.errno();
-      if (errno == EINVAL && was) {
+      if (errno == Libc.EINVAL && was) {
         cached();
       } else if (errno != Libc.EINTR) {
         throw Libc.failed(path, "cannot be written", errno);
@@ -246,7 +242,7 @@ public final class BlockFile implements AutoCloseable {
         done += (int) read;
       } else if (read == 0) {
         throw new FileSystemException(path.toString(), null, "is shorter than it was");
-      } else if (was && Libc.errno() == EINVAL) {
+      } else if (was && Libc.errno() == Libc.EINVAL) {
         cached();
       } else if (Libc.errno() != Libc.EINTR) {
         throw Libc.failed(path, "cannot be read", Libc.errno());
@@ -255,9 +251,9 @@ public final class BlockFile implements AutoCloseable {
   }
 
   /**
-   * Whether a page of the file is in the page cache, so that reading it needs no disk.
+   * Returns whether a page of the file is in the page cache, so that reading it needs no disk.
    *
-   * @param offset where the page is
+   * @param offset an offset in the page
    */
   public boolean isCached(long offset) {
     return LIBRARY.preadv2(
@@ -270,13 +266,13 @@ public final class BlockFile implements AutoCloseable {
   }
 
   private void cached() throws FileSystemException {
-    if (LIBRARY.fcntl(descriptor, F_SETFL, 0) != 0) {
+    if (LIBRARY.fcntl(descriptor, Libc.F_SETFL, 0) != 0) {
       throw Libc.failed(path, "cannot be written through the page cache", Libc.errno());
     }
     direct = false;
   }
 
-  /** Waits until what was written is on the disk. */
+  /** Waits until all written data is on the disk. */
   public void sync() throws FileSystemException {
     use();
     try {
@@ -291,24 +287,25 @@ public final class BlockFile implements AutoCloseable {
     }
   }
 
-  /** Whether it is written past the page cache. */
+  /** Returns whether the file is accessed past the page cache. */
   public boolean isDirect() {
     return direct;
   }
 
   /**
-   * Opens it once more, for reading only.
+   * Opens the file again, for reading only.
    *
-   * @return a descriptor, to be closed
+   * @return a descriptor, to be closed by the caller
    */
   public int openForReading() throws IOException {
     // By the descriptor: the directory may have another name by now.
-    return Libc.open(Path.of("/proc/self/fd/" + descriptor), Libc.O_RDONLY, 0);
+    return Libc.open(ProcFs.descriptor(descriptor), Libc.O_RDONLY, 0);
   }
 
   /**
-   * Closes it. While a thread hangs in a call it stays open, and mapped, until that call returns:
-   * what the call writes to would be somebody else's when the kernel has given it out again.
+   * Closes the file. While a thread hangs in a call, the file stays open and mapped until that call
+   * returns: otherwise the call could write to another file or mapping that got the same descriptor
+   * or address.
    */
   @Override
   public void close() {
@@ -316,7 +313,7 @@ public final class BlockFile implements AutoCloseable {
     releaseUnlessUsed();
   }
 
-  /** Whoever keeps this from doing so does it when its use ends. */
+  /** Closes the descriptor unless a thread uses it; that thread then does so when it ends. */
   private void releaseUnlessUsed() {
     if (!uses.writeLock().tryLock()) {
       return;
@@ -336,6 +333,6 @@ public final class BlockFile implements AutoCloseable {
     if (prepared != null) {
       prepared.close();
     }
-    Libc.LIBRARY.close(descriptor);
+    LIBRARY.close(descriptor);
   }
 }

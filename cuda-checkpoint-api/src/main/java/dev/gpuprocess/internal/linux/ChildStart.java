@@ -2,7 +2,6 @@ package dev.gpuprocess.internal.linux;
 
 import static dev.gpuprocess.internal.linux.Libc.checkAnswer;
 
-import dev.gpuprocess.internal.jnr.ChildFunctions;
 import dev.gpuprocess.internal.text.NativePath;
 import java.lang.ref.Reference;
 import java.nio.charset.StandardCharsets;
@@ -10,13 +9,15 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.function.Predicate;
+import jnr.ffi.Memory;
 import jnr.ffi.Pointer;
+import jnr.ffi.Runtime;
 
 /**
  * Starts a program as a child of this JVM that the JDK does not know, with exactly the given
- * descriptors, whatever else is open here. It is the leader of its own session, without a terminal,
- * and has no signal blocked or ignored. Arguments are bytes, and so is the environment: nothing is
- * lost that the locale cannot express.
+ * descriptors, whatever else is open here. The child leads its own session, has no terminal, and
+ * blocks and ignores no signal. Arguments and environment are bytes, so that names survive that the
+ * locale cannot express.
  */
 public final class ChildStart {
 
@@ -36,6 +37,8 @@ public final class ChildStart {
 
   private static final int ADDRESS = 8;
 
+  private static final SpawnFunctions LIBRARY = NativeLibraries.load(SpawnFunctions.class, "c");
+
   private ChildStart() {}
 
   /**
@@ -43,9 +46,9 @@ public final class ChildStart {
    *
    * @param program an absolute path
    * @param arguments all, the program's name first
-   * @param variables which of the variables of this process it gets, by name
-   * @param descriptors become 0, 1, 2 and so on; {@link #NOWHERE} is no descriptor of ours
-   * @return its pid, which is its own until it is reaped by {@link PidDescriptor#reap}
+   * @param variables selects, by name, the environment variables that the child inherits
+   * @param descriptors become 0, 1, 2 and so on; {@link #NOWHERE} stands for {@code /dev/null}
+   * @return its pid, which cannot be reused until {@link PidDescriptor#reap} reaps it
    * @throws NativeCallException when it cannot be started
    */
   public static int start(
@@ -56,8 +59,7 @@ public final class ChildStart {
     List<Integer> copies = new ArrayList<>();
     try {
       for (int descriptor : descriptors) {
-        copies.add(
-            descriptor == NOWHERE ? NOWHERE : ChildCalls.copyAbove(descriptor, descriptors.size()));
+        copies.add(descriptor == NOWHERE ? NOWHERE : copyAbove(descriptor, descriptors.size()));
       }
       return spawn(program, arguments, variables, copies);
     } finally {
@@ -65,12 +67,19 @@ public final class ChildStart {
     }
   }
 
+  /** Copies a descriptor to a number that is at least {@code least}. */
+  private static int copyAbove(int descriptor, int least) throws NativeCallException {
+    return Libc.check(
+        Libc.LIBRARY.fcntl(descriptor, Libc.F_DUPFD_CLOEXEC, least),
+        "copy of descriptor " + descriptor);
+  }
+
   private static int spawn(
       Path program, List<byte[]> arguments, Predicate<String> variables, List<Integer> copies)
       throws NativeCallException {
-    ChildFunctions c = ChildCalls.LIBRARY;
-    Pointer actions = ChildCalls.allocate(ACTIONS_BYTES);
-    Pointer attributes = ChildCalls.allocate(ATTRIBUTES_BYTES);
+    SpawnFunctions c = LIBRARY;
+    Pointer actions = allocate(ACTIONS_BYTES);
+    Pointer attributes = allocate(ATTRIBUTES_BYTES);
     List<Pointer> strings = new ArrayList<>();
     Pointer argv = addresses(arguments, strings);
     Pointer environment = environment(variables);
@@ -95,7 +104,7 @@ public final class ChildStart {
     return pid[0];
   }
 
-  private static void describeDescriptors(ChildFunctions c, Pointer actions, List<Integer> copies)
+  private static void describeDescriptors(SpawnFunctions c, Pointer actions, List<Integer> copies)
       throws NativeCallException {
     for (int number = 0; number < copies.size(); number++) {
       int copy = copies.get(number);
@@ -110,9 +119,9 @@ public final class ChildStart {
         c.posix_spawn_file_actions_addclosefrom_np(actions, copies.size()), "addclosefrom_np");
   }
 
-  private static void describeSignals(ChildFunctions c, Pointer attributes)
+  private static void describeSignals(SpawnFunctions c, Pointer attributes)
       throws NativeCallException {
-    Pointer signals = ChildCalls.allocate(SIGNAL_SET_BYTES);
+    Pointer signals = allocate(SIGNAL_SET_BYTES);
     Libc.check(c.sigemptyset(signals), "sigemptyset");
     checkAnswer(c.posix_spawnattr_setsigmask(attributes, signals), "setsigmask");
     Libc.check(c.sigfillset(signals), "sigfillset");
@@ -122,10 +131,10 @@ public final class ChildStart {
         "setflags");
   }
 
-  /** An array of addresses that ends with a zero; what they point to is kept in the list. */
+  /** Makes an array of addresses that ends with a zero; the list keeps the memory reachable. */
   private static Pointer addresses(List<byte[]> texts, List<Pointer> kept) {
     for (byte[] text : texts) {
-      Pointer copy = ChildCalls.allocate(text.length + 1);
+      Pointer copy = allocate(text.length + 1);
       copy.put(0, text, 0, text.length);
       kept.add(copy);
     }
@@ -135,17 +144,16 @@ public final class ChildStart {
   }
 
   private static Pointer array(List<Pointer> elements) {
-    Pointer array = ChildCalls.allocate((elements.size() + 1) * ADDRESS);
+    Pointer array = allocate((elements.size() + 1) * ADDRESS);
     for (int i = 0; i < elements.size(); i++) {
       array.putAddress((long) i * ADDRESS, elements.get(i).address());
     }
     return array;
   }
 
-  /** Of {@code environ} of the C library, as it is now. */
+  /** Selects from {@code environ} of the C library, as it is now. */
   private static Pointer environment(Predicate<String> variables) {
-    Pointer all =
-        ChildCalls.LIBRARY.dlsym(0, "environ\0".getBytes(StandardCharsets.US_ASCII)).getPointer(0);
+    Pointer all = LIBRARY.dlsym(0, "environ\0".getBytes(StandardCharsets.US_ASCII)).getPointer(0);
     List<Pointer> kept = new ArrayList<>();
     for (int i = 0; all != null; i++) {
       Pointer variable = all.getPointer((long) i * ADDRESS);
@@ -159,5 +167,10 @@ public final class ChildStart {
       }
     }
     return array(kept);
+  }
+
+  /** Allocates zeroed memory, which is freed when the pointer is no longer reachable. */
+  private static Pointer allocate(int bytes) {
+    return Memory.allocateDirect(Runtime.getRuntime(LIBRARY), bytes, true);
   }
 }

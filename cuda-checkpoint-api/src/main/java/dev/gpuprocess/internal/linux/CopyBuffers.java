@@ -4,9 +4,9 @@ import java.io.IOException;
 import java.util.concurrent.ConcurrentLinkedQueue;
 
 /**
- * The buffers that memory is copied through: small enough to stay in a core's cache, large enough
- * for direct I/O. One for each thread that ever copied at the same time, reused for the life of the
- * JVM, since direct memory is freed only by a garbage collection. Safe for use by several threads.
+ * A pool of buffers for copying memory, small enough to stay in a core's cache and large enough for
+ * direct I/O. It grows to the largest number of threads that copied at the same time and is never
+ * emptied, since only a garbage collection frees direct memory. Safe for use by several threads.
  */
 public final class CopyBuffers {
 

@@ -8,15 +8,17 @@ import org.jspecify.annotations.Nullable;
 /**
  * The user that this JVM runs as ({@code /proc/self/status}).
  *
- * @param realUid whose process this is
- * @param effectiveUid whose rights it has, and to whom the files that it makes belong
+ * @param realUid the user who started this process
+ * @param effectiveUid the user whose rights it has and who owns the files that it creates
  */
 public record CurrentUser(int realUid, int effectiveUid) {
 
-  /** Does not change while this JVM runs; null until it was read. */
+  /** Constant while this JVM runs; null until it was read. */
   private static volatile @Nullable CurrentUser known;
 
-  /** Whether this JVM has root's rights; also when that cannot be read, as more is checked then. */
+  /**
+   * Returns whether this JVM has root's rights; true, which has more checked, if that is unknown.
+   */
   public static boolean isRoot() {
     try {
       return get().effectiveUid == 0;
@@ -26,7 +28,7 @@ public record CurrentUser(int realUid, int effectiveUid) {
   }
 
   /**
-   * Reads it, once.
+   * Returns the user, which is read once.
    *
    * @throws IOException when /proc is not mounted
    */

@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.linux;
 
+import dev.gpuprocess.internal.proc.ProcFs;
 import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.io.RandomAccessFile;
@@ -27,7 +28,7 @@ public final class Descriptors {
     return Libc.open(path, Libc.O_PATH, 0);
   }
 
-  /** The same of the file of this very name: a link is not followed. */
+  /** Does the same without following a link at the end of the path. */
   static int holdItself(Path path) throws FileSystemException {
     return Libc.open(path, Libc.O_PATH | Libc.O_NOFOLLOW, 0);
   }
@@ -42,15 +43,15 @@ public final class Descriptors {
   }
 
   /**
-   * Opens a regular file for reading. A link, or something else that has the name, is refused and
-   * not waited for, also when another user puts it there at the last moment.
+   * Opens a regular file for reading. A link or special file is refused without blocking, also when
+   * another user replaces the file at the last moment.
    *
    * @throws FileSystemException when it cannot be opened, or is not a regular file
    */
   public static RandomAccessFile readRegular(Path file) throws IOException {
     int descriptor = Libc.open(file, Libc.O_RDONLY | Libc.O_NOFOLLOW | Libc.O_NONBLOCK, 0);
     try {
-      Path held = Path.of("/proc/self/fd/" + descriptor);
+      Path held = ProcFs.descriptor(descriptor);
       if (!Files.isRegularFile(held)) {
         throw new FileSystemException(file.toString(), null, "is not a regular file");
       }
@@ -74,7 +75,7 @@ public final class Descriptors {
   private static RandomAccessFile open(Path file, int flags, String mode) throws IOException {
     int descriptor = Libc.open(file, flags, 0);
     try {
-      return new RandomAccessFile("/proc/self/fd/" + descriptor, mode);
+      return new RandomAccessFile(ProcFs.descriptor(descriptor).toFile(), mode);
     } catch (FileNotFoundException e) {
       throw new FileSystemException(file.toString(), null, "cannot be opened: " + e.getMessage());
     } finally {
@@ -82,18 +83,19 @@ public final class Descriptors {
     }
   }
 
-  /** Opens a file for reading, to be passed on. */
+  /** Opens a file for reading. */
   public static int openToRead(Path path) throws FileSystemException {
     return Libc.open(path, Libc.O_RDONLY, 0);
   }
 
-  /** Closes a descriptor. Nothing is written through these, so there are no errors to report. */
+  /** Closes a descriptor. Nothing is written through it, so there is no error to report. */
   public static void close(int descriptor) {
     Libc.LIBRARY.close(descriptor);
   }
 
   /**
-   * Makes sure that so many more can be opened now. Another thread may open files at any time.
+   * Checks that that many more descriptors can be opened now. Another thread may use them at any
+   * time.
    *
    * @throws FileSystemException when fewer can be opened
    */
@@ -146,15 +148,17 @@ public final class Descriptors {
   }
 
   /**
-   * Whether an error message is the system's for a full disk. The JDK does not keep errno, and the
-   * message is in the language of the JVM's locale.
+   * Returns whether an error message is the system's message for a full disk. The JDK does not keep
+   * errno, and the message is in the language of the JVM's locale.
    */
   public static boolean saysFull(String reason) {
     return reason.contains(Libc.LIBRARY.strerror(Libc.ENOSPC))
         || reason.contains(Libc.LIBRARY.strerror(Libc.EDQUOT));
   }
 
-  /** Whether an error means that descriptors have run out, in this JVM or on the machine. */
+  /**
+   * Returns whether an error means that descriptors have run out, in this JVM or on the machine.
+   */
   public static boolean areUsedUp(Throwable thrown) {
     String reason =
         thrown instanceof FileSystemException failed

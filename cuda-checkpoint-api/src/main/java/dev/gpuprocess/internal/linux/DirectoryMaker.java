@@ -1,6 +1,5 @@
 package dev.gpuprocess.internal.linux;
 
-import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -11,7 +10,7 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * Who created a directory, as its name tells from the moment it exists, so that leftovers of dead
+ * The process that created a directory, encoded in the directory's name, so that leftovers of dead
  * processes are recognized.
  *
  * @param boot the first digits of the kernel's boot id
@@ -23,14 +22,14 @@ public record DirectoryMaker(String boot, String namespace, ProcessIdentity proc
   /** Four groups; see {@link #of(Matcher)}. */
   static final String FORM = "([0-9a-f]{8})-(\\d{1,20})-(\\d{1,10})-(\\d{1,19})";
 
-  /** What makes a name unique. */
+  /** Digits that make a name unique. */
   static final String RANDOM_FORM = "[0-9a-f]{8}";
 
   private static final Pattern TEMPORARY =
       Pattern.compile("gpuprocess-[a-z]{1,20}-" + FORM + "-" + RANDOM_FORM);
 
   /**
-   * This JVM.
+   * Returns this JVM as the maker.
    *
    * @throws IOException when {@code /proc} cannot be read
    */
@@ -46,7 +45,7 @@ public record DirectoryMaker(String boot, String namespace, ProcessIdentity proc
     }
   }
 
-  /** The same maker as one that has ended, so that any process may continue or remove its work. */
+  /** Returns a maker that counts as ended, so that any process may continue or remove its work. */
   public DirectoryMaker ended() {
     return new DirectoryMaker(
         boot, namespace, new ProcessIdentity(process.pid(), process.startTicks() + 1));
@@ -73,7 +72,7 @@ public record DirectoryMaker(String boot, String namespace, ProcessIdentity proc
     }
   }
 
-  /** The maker in the first four groups. */
+  /** Returns the maker in the first four groups. */
   static DirectoryMaker of(Matcher form) {
     return new DirectoryMaker(
         form.group(1),
@@ -85,7 +84,7 @@ public record DirectoryMaker(String boot, String namespace, ProcessIdentity proc
     return HexFormat.of().toHexDigits(ThreadLocalRandom.current().nextInt());
   }
 
-  /** Its part of a name. */
+  /** Returns its part of a name. */
   String text() {
     return "%s-%s-%s-%s"
         .formatted(
@@ -93,14 +92,14 @@ public record DirectoryMaker(String boot, String namespace, ProcessIdentity proc
   }
 
   /**
-   * Whether no process continues what it began: it has ended, or this machine was rebooted since. A
-   * maker in another pid namespace of this machine counts as alive.
+   * Returns whether the maker has ended or this machine was rebooted since. A maker in another pid
+   * namespace of this machine counts as alive.
    */
   public boolean hasEnded() throws IOException {
     return !isOfThisBoot() || (namespace.equals(current().namespace) && !process.isAlive());
   }
 
-  /** Whether this machine has not been rebooted since, so that the pids are still valid. */
+  /** Returns whether this machine was not rebooted since, so that the pids are still valid. */
   public boolean isOfThisBoot() throws IOException {
     try {
       return boot.equals(currentBoot());

@@ -7,8 +7,8 @@ import java.nio.file.LinkOption;
 import java.nio.file.Path;
 
 /**
- * Tells whether a directory is ours alone and stays so: no other user can write to it, and none can
- * replace it, as users could who can write to a directory above it.
+ * Checks that no other user can write to a directory, or replace it by writing to a directory above
+ * it.
  */
 public final class DirectoryTrust {
 
@@ -24,10 +24,10 @@ public final class DirectoryTrust {
   }
 
   /**
-   * Checks that it is a directory of ours.
+   * Checks that only this user can write to a directory or replace it.
    *
    * @throws java.nio.file.NoSuchFileException when it does not exist
-   * @throws FileSystemException when it is not, saying why and what to do
+   * @throws FileSystemException with the reason and the remedy when another user can
    */
   public static void require(Path directory) throws IOException {
     Path path = directory.toAbsolutePath();
@@ -54,9 +54,9 @@ public final class DirectoryTrust {
   }
 
   /**
-   * Checks that a directory can be created which nobody else can replace.
+   * Checks that a directory can be created that no other user can replace.
    *
-   * @return the nearest directory on the way to it that exists
+   * @return the nearest existing directory above it
    */
   public static Path requirePlaceFor(Path directory) throws IOException {
     Path there = directory.toAbsolutePath().normalize();
@@ -71,7 +71,7 @@ public final class DirectoryTrust {
     return there;
   }
 
-  /** Links on the way are checked as well as their targets. */
+  /** Checks the links on the path as well as their targets. */
   private static void requireSafeAbove(Path path) throws IOException {
     for (Path above = path.getParent(); above != null; above = above.getParent()) {
       requireTrusted(above, Ownership.of(above));

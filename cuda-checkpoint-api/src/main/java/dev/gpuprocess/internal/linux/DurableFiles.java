@@ -16,7 +16,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
 
-/** Files as images need them: private, and on disk rather than only in the page cache. */
+/** Creates, reads and removes files that are private and on disk, not only in the page cache. */
 public final class DurableFiles {
 
   public static final Set<PosixFilePermission> PRIVATE_FILE =
@@ -26,7 +26,7 @@ public final class DurableFiles {
 
   private DurableFiles() {}
 
-  /** Creates a directory of mode 0700, whatever the umask, where only we can write. */
+  /** Creates a directory of mode 0700, whatever the umask. */
   public static void createDirectory(Path directory) throws IOException {
     Files.createDirectory(directory, PosixFilePermissions.asFileAttribute(PRIVATE_DIRECTORY));
     Files.setPosixFilePermissions(directory, PRIVATE_DIRECTORY);
@@ -59,7 +59,7 @@ public final class DurableFiles {
     }
   }
 
-  /** The entries of a directory, ordered by name. */
+  /** Lists the entries of a directory, ordered by name. */
   public static List<Path> list(Path directory) throws IOException {
     List<Path> entries = new ArrayList<>();
     try (DirectoryStream<Path> stream = Files.newDirectoryStream(directory)) {
@@ -72,7 +72,7 @@ public final class DurableFiles {
   }
 
   /**
-   * Removes a directory of ours with everything in it; links are removed, not followed. Does
+   * Removes a directory of this user with all its content; links are removed, not followed. Does
    * nothing when it does not exist.
    */
   public static void delete(Path directory) throws IOException {
@@ -87,7 +87,7 @@ public final class DurableFiles {
     Files.deleteIfExists(directory);
   }
 
-  /** Empties a directory that nobody else can write to. */
+  /** Removes the content of a directory that no other user can write to. */
   public static void deleteContent(Path directory) throws IOException {
     for (Path entry : list(directory)) {
       if (Files.isDirectory(entry, LinkOption.NOFOLLOW_LINKS)) {

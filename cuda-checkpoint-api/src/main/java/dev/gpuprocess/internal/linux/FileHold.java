@@ -5,9 +5,9 @@ import java.nio.file.Path;
 import java.util.Optional;
 
 /**
- * A lock on a file that exists, by those who use what it stands for, or by the one who removes it.
- * It ends when it is closed or its JVM dies, and is seen by all JVMs that see the file. For one
- * thread at a time.
+ * A lock on an existing file: shared while a JVM uses what the file stands for, exclusive while a
+ * JVM removes it. The lock ends when it is closed or its JVM dies. It excludes all JVMs that see
+ * the file. For one thread at a time.
  */
 public final class FileHold implements AutoCloseable {
 
@@ -19,20 +19,20 @@ public final class FileHold implements AutoCloseable {
   }
 
   /**
-   * Holds it together with others who use it.
+   * Takes a shared lock.
    *
-   * @return empty when somebody holds it alone
-   * @throws IOException when it cannot be opened, or its file system knows no locks
+   * @return empty when the file is locked exclusively
+   * @throws IOException when it cannot be opened, or its file system has no locks
    */
   public static Optional<FileHold> shared(Path file) throws IOException {
     return hold(file, Libc.O_RDONLY, OfdLock.SHARED);
   }
 
   /**
-   * Holds it alone.
+   * Takes an exclusive lock.
    *
-   * @return empty when anybody holds it
-   * @throws IOException when it cannot be opened for writing, or its file system knows no locks
+   * @return empty when the file is locked
+   * @throws IOException when it cannot be opened for writing, or its file system has no locks
    */
   public static Optional<FileHold> alone(Path file) throws IOException {
     return hold(file, Libc.O_RDWR, OfdLock.EXCLUSIVE);
@@ -51,7 +51,7 @@ public final class FileHold implements AutoCloseable {
     }
   }
 
-  /** Lets go. Does nothing the second time. */
+  /** Releases the lock. Does nothing the second time. */
   @Override
   public void close() {
     if (!closed) {

@@ -1,54 +1,49 @@
 package dev.gpuprocess.internal.linux;
 
-import dev.gpuprocess.internal.jnr.BlockFunctions;
 import java.io.IOException;
 
 /**
- * A part of a file that this JVM maps to fill it. Only the kernel touches the mapping ({@code
- * process_vm_readv} of our own memory): where there is no page for it, as when the file system is
- * full, that is an answer and not a SIGBUS. Safe for use by several threads.
+ * A part of a file that this JVM maps to fill it. Only the kernel accesses the mapping ({@code
+ * process_vm_readv} of this process): if the file system is full, the call fails, whereas an access
+ * from Java would raise SIGBUS. Safe for use by several threads.
  */
 final class FileWindow implements AutoCloseable {
 
-  private static final int READ_WRITE = 3;
-  private static final int MAP_SHARED = 1;
-  private static final int MADV_HUGEPAGE = 14;
+  private static final LibcFunctions LIBRARY = Libc.LIBRARY;
 
-  private final BlockFunctions library;
   private final ProcessMemory self = new ProcessMemory((int) ProcessHandle.current().pid());
   private final long from;
   private final long to;
   private final long address;
 
-  private FileWindow(BlockFunctions library, long from, long to, long address) {
-    this.library = library;
+  private FileWindow(long from, long to, long address) {
     this.from = from;
     this.to = to;
     this.address = address;
   }
 
   /**
-   * Maps.
+   * Maps a part of a file.
    *
-   * @param descriptor open to be read and written
+   * @param descriptor open for reading and writing
    * @param from a multiple of the page size
    */
-  static FileWindow map(BlockFunctions library, int descriptor, long from, long to)
-      throws NativeCallException {
-    long address = library.mmap(null, to - from, READ_WRITE, MAP_SHARED, descriptor, from);
+  static FileWindow map(int descriptor, long from, long to) throws NativeCallException {
+    long address =
+        LIBRARY.mmap(null, to - from, Libc.PROT_READ_WRITE, Libc.MAP_SHARED, descriptor, from);
     if (address == -1) {
       throw Libc.failure("mmap of " + (to - from) + " bytes of a file", Libc.errno());
     }
-    // For a tmpfs of huge=advise. Others have their own mind, and refuse or ignore it.
-    int unused = library.madvise(address, to - from, MADV_HUGEPAGE);
-    return new FileWindow(library, from, to, address);
+    // For a tmpfs with huge=advise; other file systems refuse or ignore it.
+    int unused = LIBRARY.madvise(address, to - from, Libc.MADV_HUGEPAGE);
+    return new FileWindow(from, to, address);
   }
 
   /**
    * Writes a block.
    *
-   * @return false when not all of it was written, because it is not in the window or the kernel
-   *     could not; a write to the file itself tells why
+   * @return false when the block is not in the window or was not written entirely; a write to the
+   *     file then fails with the reason
    */
   boolean write(AlignedBuffer block, int count, long offset) {
     if (offset < from || offset + count > to) {
@@ -64,6 +59,6 @@ final class FileWindow implements AutoCloseable {
 
   @Override
   public void close() {
-    int unused = library.munmap(address, to - from);
+    int unused = LIBRARY.munmap(address, to - from);
   }
 }

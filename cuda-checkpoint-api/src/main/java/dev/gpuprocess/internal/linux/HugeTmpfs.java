@@ -1,5 +1,7 @@
 package dev.gpuprocess.internal.linux;
 
+import dev.gpuprocess.error.ProcessUnreadableException;
+import dev.gpuprocess.internal.proc.Mount;
 import dev.gpuprocess.internal.text.NativePath;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
@@ -12,8 +14,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A tmpfs whose files are in huge pages: that of the library, which root mounts when it is first
- * needed and which stays, empty; or {@code /dev/shm} if it is one.
+ * A tmpfs whose files are in huge pages: the library's own, which a JVM of root mounts when it is
+ * first needed and leaves mounted; or {@code /dev/shm} if its files are in huge pages.
  */
 public final class HugeTmpfs {
 
@@ -21,11 +23,10 @@ public final class HugeTmpfs {
 
   private static final Path ABOVE = Path.of("/run/gpuprocess");
 
-  /** Where the library mounts one. */
+  /** The mount point of the library's tmpfs. */
   public static final Path OURS = ABOVE.resolve("memory");
 
   private static final Path SHARED = Path.of("/dev/shm");
-  private static final Path MOUNTS = Path.of("/proc/self/mountinfo");
   private static final String LOCK = "memory.lock";
 
   /** MS_NOSUID, MS_NODEV, MS_NOEXEC. */
@@ -33,11 +34,9 @@ public final class HugeTmpfs {
 
   private static final String OPTIONS = "huge=always,mode=0700,size=100%";
 
-  private static final int MOUNT_POINT = 4;
-
   private HugeTmpfs() {}
 
-  /** Finds or mounts one; empty where there is none. */
+  /** Finds or mounts one; empty if that is impossible. */
   public static synchronized Optional<Path> directory() {
     try {
       if (CurrentUser.isRoot()) {
@@ -51,12 +50,12 @@ public final class HugeTmpfs {
     return isOne(SHARED) ? Optional.of(SHARED) : Optional.empty();
   }
 
-  /** Finds one that is mounted; empty where there is none. */
+  /** Finds a mounted one. */
   public static Optional<Path> present() {
     return Stream.of(OURS, SHARED).filter(HugeTmpfs::isOne).findFirst();
   }
 
-  /** Whether one can be mounted when it is needed, as far as that can be seen. */
+  /** Returns whether this user can probably mount one. */
   public static boolean mayBeMounted() {
     return CurrentUser.isRoot();
   }
@@ -73,7 +72,7 @@ public final class HugeTmpfs {
     }
     LockedFile lock =
         LockedFile.tryLock(OURS.resolveSibling(LOCK))
-            .orElseThrow(() -> new IOException("another JVM mounts it just now"));
+            .orElseThrow(() -> new IOException("another JVM is mounting it"));
     try {
       if (!isOne(OURS)
           && Libc.LIBRARY.mount(
@@ -94,18 +93,18 @@ public final class HugeTmpfs {
     return (text + '\0').getBytes(StandardCharsets.US_ASCII);
   }
 
-  /** Whether a tmpfs of huge pages is mounted at a directory. */
+  /** Returns whether a tmpfs of huge pages is mounted at a directory. */
   static boolean isOne(Path directory) {
     try {
       // The last one covers those before it.
-      return Files.readAllLines(MOUNTS, StandardCharsets.ISO_8859_1).stream()
-          .filter(
-              line -> line.split(" ", MOUNT_POINT + 2)[MOUNT_POINT].equals(directory.toString()))
+      return Mount.ours().stream()
+          .filter(mount -> mount.point().equals(directory))
           .reduce((first, second) -> second)
-          .filter(line -> line.contains(" - tmpfs ") && line.contains("huge="))
-          .filter(line -> !line.contains("huge=never"))
+          .filter(mount -> mount.type().equals("tmpfs"))
+          .filter(mount -> mount.options().contains("huge="))
+          .filter(mount -> !mount.options().contains("huge=never"))
           .isPresent();
-    } catch (IOException e) {
+    } catch (ProcessUnreadableException e) {
       LOG.debug("mounts cannot be read", e);
       return false;
     }

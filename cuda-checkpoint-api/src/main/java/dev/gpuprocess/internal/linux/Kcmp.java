@@ -5,44 +5,41 @@ import jnr.ffi.Runtime;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Whether two processes have something in common ({@code kcmp}), which CRIU too asks. Needs the
- * right to trace both.
+ * Compares the kernel resources of two processes ({@code kcmp}), as CRIU does. Needs the right to
+ * trace both.
  */
 public final class Kcmp {
 
-  private static final boolean ARM = "aarch64".equals(System.getProperty("os.arch"));
-  private static final long KCMP = ARM ? 272 : 312;
   private static final long FILE = 0;
   private static final long VM = 1;
   private static final long FILES = 2;
 
-  private static final int EBADF = 9;
-
   private Kcmp() {}
 
   /**
-   * Whether they have one memory, as between {@code vfork} and the execution of a program.
+   * Returns whether they share their memory, as between {@code vfork} and {@code execve}.
    *
-   * @throws NativeCallException when that cannot be told, as of one that is gone
+   * @throws NativeCallException when that is unknown, as for an exited process
    */
   public static boolean sharesMemory(int process, int other) throws NativeCallException {
     return isSame(process, other, VM, 0, null);
   }
 
   /**
-   * Whether a descriptor that one of them opens is open in the other.
+   * Returns whether they share their table of descriptors.
    *
-   * @throws NativeCallException when that cannot be told
+   * @throws NativeCallException when that is unknown
    */
   public static boolean sharesDescriptors(int process, int other) throws NativeCallException {
     return isSame(process, other, FILES, 0, null);
   }
 
   /**
-   * Whether a descriptor is of one opening of a file in both, as after {@code fork}.
+   * Returns whether a descriptor refers to the same open file description in both, as after {@code
+   * fork}.
    *
-   * @return false where one of them has no descriptor of this number
-   * @throws NativeCallException when that cannot be told
+   * @return false if one of them has no descriptor of this number
+   * @throws NativeCallException when that is unknown
    */
   public static boolean isSameOpening(int process, int other, int descriptor)
       throws NativeCallException {
@@ -51,7 +48,7 @@ public final class Kcmp {
           descriptor == 0 ? null : Pointer.wrap(Runtime.getSystemRuntime(), descriptor);
       return isSame(process, other, FILE, descriptor, number);
     } catch (NativeCallException e) {
-      if (e.errno() == EBADF) {
+      if (e.errno() == Libc.EBADF) {
         return false;
       }
       throw e;
@@ -63,7 +60,7 @@ public final class Kcmp {
       throws NativeCallException {
     int order =
         Libc.check(
-            Ptrace.library().syscall(KCMP, process, other, what, first, second),
+            Libc.LIBRARY.syscall(SystemCalls.KCMP, process, other, what, first, second),
             "kcmp of processes %s and %s".formatted(process, other));
     return order == 0;
   }

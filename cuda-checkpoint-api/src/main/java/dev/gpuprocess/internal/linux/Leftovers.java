@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.linux;
 
+import dev.gpuprocess.internal.time.IoAction;
 import dev.gpuprocess.internal.time.Uninterrupted;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -27,14 +28,14 @@ public final class Leftovers {
   private static final Duration FIRST_PAUSE = Duration.ofSeconds(1);
   private static final Duration LONGEST_PAUSE = Duration.ofSeconds(30);
 
-  /** The places where something is left. */
+  /** The leftovers by the directory above them. */
   private static final Map<Path, Leftovers> PLACES = new ConcurrentHashMap<>();
 
   private final Path place;
-  private final Map<String, Removal> directories = new ConcurrentHashMap<>();
+  private final Map<String, IoAction> directories = new ConcurrentHashMap<>();
 
-  /** What is removed after the last of the directories. */
-  private final Map<String, Removal> afterwards = new ConcurrentHashMap<>();
+  /** Removals that follow the last of the directories. */
+  private final Map<String, IoAction> afterwards = new ConcurrentHashMap<>();
 
   /** Written only while the place is locked in {@link #PLACES}. */
   private boolean isRetried;
@@ -43,23 +44,14 @@ public final class Leftovers {
     this.place = place;
   }
 
-  /** Removes one thing. */
-  public interface Removal {
-
-    /**
-     * Removes it. Does nothing if it is gone.
-     *
-     * @throws IOException when it cannot be removed now
-     */
-    void run() throws IOException;
-  }
-
   /**
-   * Has a directory of this JVM removed later, as it could not be removed now. Does not block.
+   * Registers a directory of this JVM that could not be removed, to be removed later. Does not
+   * block.
    *
-   * @param directory its name is unique
+   * @param directory has a unique name
+   * @param removal removes it, and does nothing if it is gone
    */
-  public static void add(Path directory, Removal removal) {
+  public static void add(Path directory, IoAction removal) {
     Path absolute = directory.toAbsolutePath();
     String name = absolute.getFileName().toString();
     change(
@@ -67,13 +59,14 @@ public final class Leftovers {
   }
 
   /**
-   * Removes what must outlive the directories that are left in a place: now if there are none, and
-   * else after the last of them.
+   * Removes something that must outlive the directories left in a place: now if there are none,
+   * otherwise after the last of them.
    *
    * @param place the directory above them
-   * @param what names what is removed, for the log
+   * @param what the name of the removed thing, for the log
+   * @param removal does nothing if it is gone
    */
-  public static void removeAfter(Path place, String what, Removal removal) {
+  public static void removeAfter(Path place, String what, IoAction removal) {
     Path absolute = place.toAbsolutePath();
     Leftovers known = PLACES.get(absolute);
     if (known == null || known.directories.isEmpty()) {
@@ -125,34 +118,34 @@ public final class Leftovers {
     } while (this.equals(PLACES.get(place)));
   }
 
-  /** The places where something is left. */
+  /** Returns the directories in which something is left. */
   public static Set<Path> places() {
     return Set.copyOf(PLACES.keySet());
   }
 
-  /** Whether a directory, known by its name, could not be removed and still exists. */
+  /** Returns whether a directory of this name could not be removed and still exists. */
   public static boolean contain(Path directory) {
     String name = String.valueOf(directory.getFileName());
     return PLACES.values().stream().anyMatch(left -> left.directories.containsKey(name));
   }
 
-  /** Removes what this JVM left in a place, as far as that is possible now. */
+  /** Removes the leftovers of this JVM in a place, as far as that is possible now. */
   public static void removeIn(Path place) {
     PLACES.values().stream().filter(left -> left.isIn(place)).forEach(Leftovers::remove);
   }
 
-  /** The path may be another one of the same directory. */
+  /** Returns whether this place is a directory; the path may be another path of it. */
   private boolean isIn(Path other) {
     return place.equals(other.toAbsolutePath())
         || directories.keySet().stream()
             .anyMatch(name -> Files.exists(other.resolve(name), LinkOption.NOFOLLOW_LINKS));
   }
 
-  /** By one thread at a time: a directory that is half removed may look like one that is gone. */
+  /** Synchronized because a directory that is half removed may look removed to another thread. */
   private synchronized void remove() {
     remove(directories, directories);
-    // Copied first: what is added from now on may belong to a directory that is added as well.
-    Map<String, Removal> due = Map.copyOf(afterwards);
+    // Copied first: an entry added from now on may belong to a directory that is added as well.
+    Map<String, IoAction> due = Map.copyOf(afterwards);
     if (directories.isEmpty()) {
       remove(due, afterwards);
     }
@@ -162,13 +155,13 @@ public final class Leftovers {
             (same, left) -> left.directories.isEmpty() && left.afterwards.isEmpty() ? null : left);
   }
 
-  private void remove(Map<String, Removal> due, Map<String, Removal> from) {
+  private void remove(Map<String, IoAction> due, Map<String, IoAction> from) {
     due.forEach(
         (name, removal) -> {
           try {
             removal.run();
             from.remove(name);
-            LOG.info("{} is removed now", place.resolve(name));
+            LOG.info("{} was removed", place.resolve(name));
           } catch (IOException | RuntimeException | Error e) {
             LOG.debug("{} still cannot be removed", place.resolve(name), e);
           }

@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.linux;
 
+import dev.gpuprocess.internal.proc.ProcFs;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.FileSystemException;
@@ -13,9 +14,9 @@ import java.util.Objects;
 import java.util.Optional;
 
 /**
- * A file that is locked as long as it is open ({@code F_OFD_SETLK}). The lock belongs to the open
- * file description: two class loaders of one JVM exclude each other, closing another descriptor of
- * the file does not release the lock, and the kernel releases it when the JVM dies. It holds a
+ * A file that is locked while it is open ({@code F_OFD_SETLK}). The lock belongs to the open file
+ * description: two class loaders of one JVM exclude each other, closing another descriptor of the
+ * file does not release the lock, and the kernel releases it when the JVM dies. The file holds a
  * record of up to {@value #RECORD} bytes, which can be read without the lock.
  *
  * <p>Safe for use by several threads.
@@ -51,7 +52,7 @@ public final class LockedFile {
         if (!OfdLock.EXCLUSIVE.take(path, descriptor)) {
           return Optional.empty();
         }
-        // It may have been removed before it was locked; others would then lock a new file.
+        // Another JVM may have removed the file before it was locked; others then lock a new file.
         keep = isAt(path, descriptor);
         if (keep) {
           return Optional.of(new LockedFile(path, descriptor));
@@ -64,7 +65,7 @@ public final class LockedFile {
     }
   }
 
-  /** Tells whether somebody holds the lock, without taking it. */
+  /** Returns whether the file is locked, without locking it. */
   public static boolean isLocked(Path path) throws IOException {
     int descriptor;
     try {
@@ -80,7 +81,7 @@ public final class LockedFile {
     }
   }
 
-  /** Reads the record without the lock; empty when there is no such file. */
+  /** Reads the record without the lock; empty when the file does not exist. */
   public static Optional<String> read(Path path) throws IOException {
     int descriptor;
     try {
@@ -96,7 +97,7 @@ public final class LockedFile {
     }
   }
 
-  /** The record; empty when none was written yet. */
+  /** Reads the record; empty when none was written yet. */
   public synchronized String read() throws IOException {
     requireHeld();
     return read(path, descriptor);
@@ -109,7 +110,7 @@ public final class LockedFile {
     if (text.length > RECORD) {
       throw new IllegalArgumentException("a record of " + text.length + " bytes is too long");
     }
-    // Always the full length, so that no reader finds the end of an older record.
+    // Always the full length, so that no reader sees the end of an older record.
     long written = Libc.LIBRARY.pwrite(descriptor, Arrays.copyOf(text, RECORD), RECORD, 0);
     if (written != RECORD) {
       throw written < 0
@@ -127,7 +128,7 @@ public final class LockedFile {
     }
   }
 
-  /** Removes the file, which nobody needs any more, and releases the lock. */
+  /** Removes the file and releases the lock. */
   public synchronized void remove() throws IOException {
     if (!released) {
       try {
@@ -147,7 +148,7 @@ public final class LockedFile {
   private static int open(Path path, int flags) throws IOException {
     int descriptor = Libc.open(path, flags | Libc.O_NOFOLLOW | Libc.O_NONBLOCK, PRIVATE);
     if ((flags & Libc.O_CREAT) != 0) {
-      // Regardless of the umask. Fails for a file of another user, which the caller has ruled out.
+      // Independent of the umask. Fails only for a file of another user.
       Libc.LIBRARY.fchmod(descriptor, PRIVATE);
     }
     return descriptor;
@@ -171,7 +172,7 @@ public final class LockedFile {
   }
 
   private static Path inProc(int descriptor) {
-    return Path.of("/proc/self/fd/" + descriptor);
+    return ProcFs.descriptor(descriptor);
   }
 
   private static String read(Path path, int descriptor) throws IOException {

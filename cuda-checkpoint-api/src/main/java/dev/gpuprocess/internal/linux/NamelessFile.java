@@ -1,6 +1,6 @@
 package dev.gpuprocess.internal.linux;
 
-import dev.gpuprocess.internal.jnr.BlockFunctions;
+import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.text.NativePath;
 import java.io.IOException;
 import java.nio.file.FileSystemException;
@@ -8,23 +8,17 @@ import java.nio.file.Path;
 import java.util.concurrent.atomic.AtomicBoolean;
 
 /**
- * A file without a name on a file system in memory ({@code O_TMPFILE}): its memory is free when
- * nobody has it open or mapped any more. This JVM never touches what is in it by a mapping that
- * another process could cut short. Safe for use by several threads.
+ * A file without a name on a file system in memory ({@code O_TMPFILE}). Its memory is freed when no
+ * process has it open or mapped any more. This JVM never accesses it by a mapping, since another
+ * process could truncate the file. Safe for use by several threads.
  */
 public final class NamelessFile implements AutoCloseable {
 
-  private static final BlockFunctions LIBRARY = NativeLibraries.load(BlockFunctions.class, "c");
+  private static final LibcFunctions LIBRARY = Libc.LIBRARY;
 
-  private static final int O_TMPFILE = 0x400000 | Libc.O_DIRECTORY;
   private static final int AT_FDCWD = -100;
   private static final int AT_SYMLINK_FOLLOW = 0x400;
   private static final int PRIVATE = 0600;
-  private static final int READ_WRITE = 3;
-  private static final int MAP_SHARED = 1;
-  private static final int MADV_HUGEPAGE = 14;
-  private static final int MADV_POPULATE_WRITE = 23;
-  private static final int EINVAL = 22;
 
   private final int descriptor;
   private final long bytes;
@@ -36,12 +30,12 @@ public final class NamelessFile implements AutoCloseable {
   }
 
   /**
-   * Makes one, whose pages are not there yet.
+   * Creates a file without pages.
    *
-   * @throws FileSystemException when it cannot be made
+   * @throws FileSystemException when it cannot be created
    */
   public static NamelessFile create(Path directory, long bytes) throws FileSystemException {
-    int descriptor = Libc.open(directory, Libc.O_RDWR | O_TMPFILE, PRIVATE);
+    int descriptor = Libc.open(directory, Libc.O_RDWR | Libc.O_TMPFILE, PRIVATE);
     if (LIBRARY.ftruncate(descriptor, bytes) != 0) {
       int errno = Libc.errno();
       Descriptors.close(descriptor);
@@ -50,55 +44,55 @@ public final class NamelessFile implements AutoCloseable {
     return new NamelessFile(descriptor, bytes);
   }
 
-  /** How long it is. */
+  /** Returns the length. */
   public long bytes() {
     return bytes;
   }
 
-  /** A path of it for this JVM, as long as it is open. */
+  /** Returns a path for this JVM that is valid until {@link #close}. */
   public Path path() {
-    return Path.of("/proc/self/fd/" + descriptor);
+    return ProcFs.descriptor(descriptor);
   }
 
-  /** Its descriptor, open as long as this is. */
+  /** Returns the descriptor, which stays open until {@link #close}. */
   public int descriptor() {
     return descriptor;
   }
 
   /**
-   * Maps all of it, to make its pages. To be done before another process has the file.
+   * Maps the whole file, to allocate its pages. To be called before another process has the file.
    *
-   * @return the mapping, to be closed
+   * @return the mapping, to be closed by the caller by the caller
    * @throws NativeCallException when it cannot be mapped
    */
   public Pages pages() throws NativeCallException {
-    long address = LIBRARY.mmap(null, bytes, READ_WRITE, MAP_SHARED, descriptor, 0);
+    long address = LIBRARY.mmap(null, bytes, Libc.PROT_READ_WRITE, Libc.MAP_SHARED, descriptor, 0);
     if (address == -1) {
       throw Libc.failure("mmap of " + bytes + " bytes of a file", Libc.errno());
     }
-    int unused = LIBRARY.madvise(address, bytes, MADV_HUGEPAGE);
+    int unused = LIBRARY.madvise(address, bytes, Libc.MADV_HUGEPAGE);
     return new Pages(this, address);
   }
 
   /**
-   * A file as it is mapped to make its pages. Mapping and unmapping wait for all threads that make
-   * pages in this JVM, so it is done once.
+   * A mapping of a file through which its pages are allocated. Mapping and unmapping wait for all
+   * threads of this JVM that allocate pages, so it is done once.
    *
-   * @param file which
-   * @param address where
+   * @param file the file
+   * @param address the address of the mapping
    */
   public record Pages(NamelessFile file, long address) implements AutoCloseable {
 
     /**
-     * Makes the pages of a part, in huge pages if the file system has them. Several threads make
-     * several parts at a time.
+     * Allocates the pages of a part, in huge pages if the file system has them. Several threads may
+     * allocate several parts at the same time.
      *
      * @param from a multiple of 2 MiB
-     * @throws NativeCallException when there is not so much memory
+     * @throws NativeCallException when there is not enough memory
      */
     public void make(long from, long to) throws NativeCallException {
-      // A file system that is full is an answer here, and no SIGBUS.
-      if (LIBRARY.madvise(address + from, to - from, MADV_POPULATE_WRITE) != 0) {
+      // If the file system is full, this call fails; an access would raise SIGBUS.
+      if (LIBRARY.madvise(address + from, to - from, Libc.MADV_POPULATE_WRITE) != 0) {
         file.allocate(from, to, Libc.errno());
       }
     }
@@ -120,9 +114,9 @@ public final class NamelessFile implements AutoCloseable {
     }
   }
 
-  /** For kernels before 5.14, which cannot populate. */
+  /** Allocates pages on kernels before 5.14, which lack MADV_POPULATE_WRITE. */
   private void allocate(long from, long to, int errno) throws NativeCallException {
-    if (errno != EINVAL) {
+    if (errno != Libc.EINVAL) {
       throw Libc.failure("populate " + (to - from) + " bytes of a file", errno);
     }
     if (LIBRARY.fallocate(descriptor, 0, from, to - from) != 0) {
@@ -131,15 +125,15 @@ public final class NamelessFile implements AutoCloseable {
   }
 
   /**
-   * Gives a file that has no name, or another one, a name on the same file system.
+   * Gives a file a name on the same file system.
    *
-   * @param descriptor of the file
-   * @throws IOException when it cannot be had
+   * @param descriptor a descriptor of the file
+   * @throws IOException when that fails
    */
   public static void link(int descriptor, Path name) throws IOException {
-    Path file = Path.of("/proc/self/fd/" + descriptor);
+    Path file = ProcFs.descriptor(descriptor);
     int result =
-        Libc.LIBRARY.linkat(
+        LIBRARY.linkat(
             AT_FDCWD,
             NativePath.cString(file),
             AT_FDCWD,
@@ -150,7 +144,7 @@ public final class NamelessFile implements AutoCloseable {
     }
   }
 
-  /** Closes it. Does nothing the second time: its number may be another file's by then. */
+  /** Closes the file. Does nothing the second time: another file may have the descriptor then. */
   @Override
   public void close() {
     if (!closed.getAndSet(true)) {

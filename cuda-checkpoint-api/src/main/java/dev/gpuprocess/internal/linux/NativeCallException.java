@@ -18,12 +18,20 @@ public final class NativeCallException extends IOException {
     return errno;
   }
 
-  /** Whether there is no such process or thread. */
+  /** Returns whether the process or thread does not exist. */
   public boolean isGone() {
     return errno == Libc.ESRCH;
   }
 
-  /** Whether the caller may not do that. */
+  /**
+   * Returns whether the kernel does not have the system call, or a seccomp filter refuses it. To be
+   * asked only about calls that need no permission.
+   */
+  boolean isUnavailable() {
+    return errno == Libc.ENOSYS || errno == Libc.EPERM;
+  }
+
+  /** Returns whether the caller lacks permission. */
   public boolean isNotPermitted() {
     return errno == Libc.EPERM;
   }

@@ -12,14 +12,16 @@ import jnr.ffi.Runtime;
  * <p>The first binding makes jffi, which JNR is built on, write its own library to a file and load
  * it. By default that file is among the temporary files with permissions that depend on the umask,
  * and another user who opens it for writing before it is removed can change the code that this JVM
- * runs. So it is written to a directory that only we can enter.
+ * runs. So it is written to a directory that only this user can enter.
  */
 public final class NativeLibraries {
 
-  /** Where jffi writes its library. It reads this property once, when it is loaded. */
+  /**
+   * Names the directory to which jffi writes its library. jffi reads it once, when it is loaded.
+   */
   private static final String EXTRACT_DIRECTORY = "jffi.extract.dir";
 
-  /** Where jffi finds a library that is installed already. */
+  /** Names the directory of an installed jffi library. */
   private static final String BOOT_PATH = "jffi.boot.library.path";
 
   private static boolean loaded;
@@ -43,8 +45,8 @@ public final class NativeLibraries {
   }
 
   /**
-   * Loads jffi, for JNR libraries that do their own binding. Respects what is set on the command
-   * line of the JVM, and does nothing when jffi is loaded already.
+   * Loads jffi, for JNR libraries that do their own binding. Respects properties set on the command
+   * line of the JVM, and does nothing when jffi is loaded.
    */
   public static synchronized void prepare() {
     if (!loaded) {
@@ -59,7 +61,7 @@ public final class NativeLibraries {
   private static void extract() {
     boolean chosen =
         System.getProperty(EXTRACT_DIRECTORY) != null || System.getProperty(BOOT_PATH) != null;
-    // Where no directory of ours allows executing code, jffi reports that itself.
+    // If no directory of this user allows executing code, jffi reports that itself.
     Optional<PrivateDirectory> directory = chosen ? Optional.empty() : PrivateDirectory.create();
     directory.ifPresent(made -> System.setProperty(EXTRACT_DIRECTORY, made.path().toString()));
     try {

@@ -7,8 +7,8 @@ import jnr.ffi.Pointer;
 import jnr.ffi.Runtime;
 
 /**
- * Memory outside of the Java heap, for calls that are given addresses. It is freed when nothing
- * refers to this object any more. Not for use by several threads.
+ * Memory outside of the Java heap, for calls that take addresses. It is freed when this object is
+ * no longer reachable. Not safe for use by several threads.
  */
 public final class NativeMemory {
 
@@ -20,68 +20,68 @@ public final class NativeMemory {
     this.bytes = bytes;
   }
 
-  /** Zeroed memory. */
+  /** Allocates zeroed memory. */
   public static NativeMemory of(int bytes) {
     NativeLibraries.prepare();
     return new NativeMemory(Memory.allocateDirect(Runtime.getSystemRuntime(), bytes, true), bytes);
   }
 
-  /** Where it is, as long as this object is reachable: see {@link #with}. */
+  /** Returns the address, which is valid while this object is reachable: see {@link #with}. */
   public long address() {
     return memory.address();
   }
 
-  /** How large it is. */
+  /** Returns the size in bytes. */
   public int bytes() {
     return bytes;
   }
 
-  /** Copies some of it. */
+  /** Reads a part. */
   public byte[] read(int offset, int length) {
     byte[] copy = new byte[length];
     memory.get(offset, copy, 0, length);
     return copy;
   }
 
-  /** Copies some of it into an array. */
+  /** Reads a part into an array. */
   void read(int offset, byte[] to, int at, int length) {
     memory.get(offset, to, at, length);
   }
 
-  /** Changes some of it. */
+  /** Writes a part. */
   public void write(int offset, byte[] content) {
     write(offset, content, 0, content.length);
   }
 
-  /** The same with a part of an array. */
+  /** Writes a part of an array. */
   void write(int offset, byte[] from, int at, int length) {
     memory.put(offset, from, at, length);
   }
 
-  /** A {@code long} in it. */
+  /** Reads a {@code long}. */
   public long getLong(int offset) {
     return memory.getLong(offset);
   }
 
-  /** An {@code int} in it. */
+  /** Reads an {@code int}. */
   public int getInt(int offset) {
     return memory.getInt(offset);
   }
 
-  /** Changes an {@code int}. */
+  /** Writes an {@code int}. */
   void putInt(int offset, int value) {
     memory.putInt(offset, value);
   }
 
-  /** Changes a {@code long}. */
+  /** Writes a {@code long}. */
   public void putLong(int offset, long value) {
     memory.putLong(offset, value);
   }
 
   /**
-   * Makes a call that is given the address. The memory is there until it returns.
+   * Makes a call with the address and keeps the memory reachable until it returns.
    *
-   * @return what the call returns
+   * @return the result of the call
    */
   public long with(LongUnaryOperator call) {
     try {

@@ -7,9 +7,9 @@ import java.nio.file.Path;
 
 /** Locks of whole files that belong to an open file description ({@code F_OFD_SETLK}). */
 enum OfdLock {
-  /** With others that read; the descriptor must be open for reading. */
+  /** A shared lock; the descriptor must be open for reading. */
   SHARED(0),
-  /** Alone; the descriptor must be open for writing. */
+  /** An exclusive lock; the descriptor must be open for writing. */
   EXCLUSIVE(1),
   NONE(2);
 
@@ -24,9 +24,9 @@ enum OfdLock {
   }
 
   /**
-   * Takes it, in place of the one that the description has.
+   * Takes the lock; it replaces a lock that the description has.
    *
-   * @return false when another description has one that excludes it
+   * @return false when another description has a conflicting lock
    */
   boolean take(Path path, int descriptor) throws IOException {
     if (Libc.LIBRARY.fcntl(descriptor, F_OFD_SETLK, wholeFile()) == 0) {
@@ -40,18 +40,18 @@ enum OfdLock {
   }
 
   /**
-   * Gives up what the description has. A program that is being started may have the descriptor
+   * Releases the lock of the description. A program that is being started may have the descriptor
    * until its exec, so closing is not enough.
    */
   static void release(int descriptor) {
     Libc.LIBRARY.fcntl(descriptor, F_OFD_SETLK, NONE.wholeFile());
   }
 
-  /** Whether another description has a lock that excludes this one. */
+  /** Returns whether another description has a conflicting lock. */
   boolean isExcluded(Path path, int descriptor) throws IOException {
     byte[] lock = wholeFile();
     if (Libc.LIBRARY.fcntl(descriptor, F_OFD_GETLK, lock) != 0) {
-      throw Libc.failed(path, "cannot be asked for its lock", Libc.errno());
+      throw Libc.failed(path, "its lock cannot be read", Libc.errno());
     }
     return ByteBuffer.wrap(lock).order(ByteOrder.nativeOrder()).getShort() != NONE.type;
   }

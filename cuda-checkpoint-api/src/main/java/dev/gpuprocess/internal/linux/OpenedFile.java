@@ -1,6 +1,7 @@
 package dev.gpuprocess.internal.linux;
 
 import dev.gpuprocess.internal.proc.FileNode;
+import dev.gpuprocess.internal.proc.ProcFs;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.OutputStream;
@@ -9,8 +10,8 @@ import java.nio.file.Path;
 import java.util.Arrays;
 
 /**
- * A file that {@link UntrustedPaths} opened. Everything here concerns this very file, whatever its
- * path leads to by now. For one thread.
+ * A file that {@link UntrustedPaths} opened. All methods refer to this file, whatever its path
+ * leads to by now. For one thread.
  */
 public final class OpenedFile implements AutoCloseable {
 
@@ -28,39 +29,39 @@ public final class OpenedFile implements AutoCloseable {
   }
 
   /**
-   * A file whose descriptor was taken from another process.
+   * Wraps a descriptor that was taken from another process.
    *
-   * @param path what it is called in messages
+   * @param path the name in messages
    * @param descriptor a descriptor of this JVM, closed with this
    */
   public static OpenedFile of(Path path, int descriptor) throws IOException {
     return new OpenedFile(path, descriptor, FileNode.of(descriptor));
   }
 
-  /** The path without symbolic links by which it was opened. */
+  /** Returns the path without symbolic links by which it was opened. */
   public Path path() {
     return path;
   }
 
-  /** What it was when it was opened. */
+  /** Returns its status when it was opened. */
   public FileNode node() {
     return node;
   }
 
-  /** The descriptor, valid until this is closed. */
+  /** Returns the descriptor, valid until this is closed. */
   public int descriptor() {
     return descriptor;
   }
 
-  /** A path of this JVM that leads to this very file until this is closed. */
+  /** Returns a path for this JVM that leads to this file until this is closed. */
   public Path self() {
-    return Path.of("/proc/self/fd", Integer.toString(descriptor));
+    return ProcFs.descriptor(descriptor);
   }
 
   /**
-   * Reads all of it.
+   * Reads the whole file.
    *
-   * @param most the largest length that is read, in bytes
+   * @param most the maximum length in bytes
    * @throws FileSystemException when it is longer, or cannot be read
    */
   public byte[] read(int most) throws IOException {
@@ -81,7 +82,7 @@ public final class OpenedFile implements AutoCloseable {
     throw new FileSystemException(path.toString(), null, "has more than " + most + " bytes");
   }
 
-  /** Copies it, at most as many bytes as it had when it was opened. */
+  /** Copies the file, at most up to the length that it had when it was opened. */
   public void copyTo(OutputStream to) throws IOException {
     long done = 0;
     int count = -1;
@@ -93,7 +94,7 @@ public final class OpenedFile implements AutoCloseable {
     }
   }
 
-  /** Whether it has the same content as a stream. */
+  /** Returns whether it has the same content as a stream. */
   public boolean hasContentOf(InputStream other) throws IOException {
     byte[] part = new byte[BUFFER_BYTES];
     long done = 0;
@@ -118,7 +119,7 @@ public final class OpenedFile implements AutoCloseable {
     }
   }
 
-  /** Replaces its content. The file is never shorter than both contents: others may map it. */
+  /** Replaces the content. The file is never shorter than either content: a process may map it. */
   public void replace(InputStream content) throws IOException {
     byte[] part = new byte[BUFFER_BYTES];
     long done = 0;

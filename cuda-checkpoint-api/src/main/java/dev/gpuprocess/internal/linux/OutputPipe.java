@@ -1,13 +1,12 @@
 package dev.gpuprocess.internal.linux;
 
+import dev.gpuprocess.internal.proc.ProcFs;
 import java.io.FileInputStream;
 import java.io.IOException;
 import java.io.InputStream;
 
 /** A pipe from a child to this JVM. */
 public final class OutputPipe implements AutoCloseable {
-
-  private static final int CLOEXEC = 0x80000;
 
   private final int write;
   private final InputStream read;
@@ -18,7 +17,7 @@ public final class OutputPipe implements AutoCloseable {
     this.write = write;
   }
 
-  /** A stream that is only read: the JDK asks one of a file for its length as well. */
+  /** A stream that is only read: for a stream of a file, the JDK also queries the length. */
   private static final class PipeStream extends InputStream {
 
     private final InputStream file;
@@ -48,13 +47,12 @@ public final class OutputPipe implements AutoCloseable {
     }
   }
 
-  /** Makes one; both ends are closed at exec. */
+  /** Makes a pipe; both ends are closed at exec. */
   public static OutputPipe make() throws IOException {
-    int[] pair = new int[2];
-    Libc.check(ChildCalls.LIBRARY.pipe2(pair, CLOEXEC), "pipe2");
+    int[] pair = Libc.pipe();
     try {
       return new OutputPipe(
-          new PipeStream(new FileInputStream("/proc/self/fd/" + pair[0])), pair[1]);
+          new PipeStream(new FileInputStream(ProcFs.descriptor(pair[0]).toFile())), pair[1]);
     } catch (IOException e) {
       Libc.close(pair[1]);
       throw e;
@@ -63,12 +61,12 @@ public final class OutputPipe implements AutoCloseable {
     }
   }
 
-  /** The end for the child. */
+  /** Returns the end for the child. */
   public int end() {
     return write;
   }
 
-  /** The stream, which is the caller's from now on. */
+  /** Returns the stream, which the caller closes. */
   public InputStream give() {
     given = true;
     return read;

@@ -11,8 +11,9 @@ import java.util.Map;
 import java.util.Objects;
 
 /**
- * Who could have written a file. The mode covers access control lists too: with one, the group bits
- * are the most that the list grants to anybody.
+ * The owner and the permissions of a file, which say which users could have written it. The mode
+ * covers access control lists too: with a list, the group bits are the maximum that it grants to
+ * any user.
  *
  * @param uid the owner
  * @param mode the permission bits
@@ -24,17 +25,17 @@ public record Ownership(int uid, int mode) {
   private static final int OPEN_TO_OTHERS = 0077;
   private static final int STICKY = 01000;
 
-  /** Of a directory or file; links are not followed. */
+  /** Reads those of a file or directory; links are not followed. */
   public static Ownership of(Path file) throws IOException {
     return of(file, LinkOption.NOFOLLOW_LINKS);
   }
 
-  /** Of a pinned directory. */
+  /** Reads those of a pinned directory. */
   public static Ownership of(PinnedDirectory directory) throws IOException {
     return ofTarget(directory.path());
   }
 
-  /** Of what a path leads to, through links. */
+  /** Reads those of the target of a path, through links. */
   static Ownership ofTarget(Path path) throws IOException {
     return of(path, new LinkOption[0]);
   }
@@ -48,54 +49,55 @@ public record Ownership(int uid, int mode) {
     return ((Number) Objects.requireNonNull(attributes.get(name))).intValue();
   }
 
-  /** Whether only root and the user of this JVM can write to it. */
+  /** Returns whether only root and the user of this JVM can write to it. */
   public boolean isOurs() throws IOException {
     return isTrusted() && !isWritableByOthers();
   }
 
-  /** Whether users other than the owner can write to it. */
+  /** Returns whether users other than the owner can write to it. */
   public boolean isWritableByOthers() {
     return (mode & WRITABLE_BY_OTHERS) != 0;
   }
 
-  /** Whether all users can write to it. */
+  /** Returns whether all users can write to it. */
   public boolean isWritableByAll() {
     return (mode & WRITABLE_BY_ALL) != 0;
   }
 
-  /** Whether only their owners can replace the files in this directory. */
+  /** Returns whether only their owners can replace the files in this directory. */
   public boolean isSticky() {
     return (mode & STICKY) != 0;
   }
 
-  /** Whether users other than its owner can replace what is in this directory. */
+  /** Returns whether users other than its owner can replace files in this directory. */
   boolean letsOthersReplace() {
     return isWritableByOthers() && !isSticky();
   }
 
-  /** Whether this JVM may remove it as well: what root made, only root removes. */
+  /** Returns whether this JVM may remove it as well: only root removes what root created. */
   public boolean isOursToRemove() throws IOException {
     int user = CurrentUser.get().effectiveUid();
     return isOurs() && (user == 0 || user == uid);
   }
 
-  /** Whether only root and the user of this JVM can read it. */
+  /** Returns whether only root and the user of this JVM can read it. */
   public boolean isSecret() throws IOException {
     return isTrusted() && (mode & OPEN_TO_OTHERS) == 0;
   }
 
-  /** Whether only root can write to it, it is root's, and this JVM's user is somebody else. */
+  /** Returns whether it is root's, only root can write to it, and this JVM is not root's. */
   public boolean isRootsAndNotOurs() throws IOException {
     return uid == 0 && CurrentUser.get().effectiveUid() != 0 && !isWritableByOthers();
   }
 
-  /** Whether it belongs to root or to the user of this JVM. */
+  /** Returns whether it belongs to root or to the user of this JVM. */
   boolean isTrusted() throws IOException {
     return uid == 0 || uid == CurrentUser.get().effectiveUid();
   }
 
   /**
-   * Refuses what others could have written: restoring runs what is in the image with our rights.
+   * Refuses a file that other users could have written: a restore runs the code in an image with
+   * the rights of this JVM.
    */
   public void requireOurs(Path shown) throws IOException {
     if (!isOurs()) {

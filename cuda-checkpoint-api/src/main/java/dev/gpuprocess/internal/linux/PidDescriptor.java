@@ -1,41 +1,23 @@
 package dev.gpuprocess.internal.linux;
 
-import dev.gpuprocess.internal.jnr.ChildFunctions;
 import dev.gpuprocess.internal.time.Durations;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.time.Duration;
 import java.util.Optional;
 
-/**
- * A pidfd: a process that cannot be mistaken for the next one with its pid. Needs Linux 5.4. To be
- * closed by the one who waits for it.
- */
+/** A pidfd, which refers to one process even after its pid is reused. Needs Linux 5.4. */
 public final class PidDescriptor implements AutoCloseable {
 
-  public static final int SIGKILL = 9;
-  public static final int SIGSTOP = 19;
-
-  /**
-   * How a child ended.
-   *
-   * @param code its exit code; -1 when a signal killed it
-   * @param signal the signal that killed it; 0 when it exited
-   */
-  public record WaitStatus(int code, int signal) {}
-
-  private static final long PIDFD_SEND_SIGNAL = 424;
-  private static final long PIDFD_OPEN = 434;
   private static final int P_PID = 1;
   private static final int P_PIDFD = 3;
   private static final int WEXITED = 4;
-  private static final int WNOHANG = 1;
-  private static final int ECHILD = 10;
 
   /** {@code siginfo_t}. */
   private static final int INFO_BYTES = 128;
 
   private static final int INFO_CODE = 8;
+  private static final int INFO_PID = 16;
   private static final int INFO_STATUS = 24;
   private static final int CLD_EXITED = 1;
 
@@ -46,79 +28,86 @@ public final class PidDescriptor implements AutoCloseable {
   }
 
   /**
-   * Opens one.
+   * Opens a pidfd.
    *
-   * @param pid a child that was not reaped; of any other process it has to be seen afterwards that
-   *     it is still the same
+   * @param pid a child that was not reaped; for any other process the caller checks the start time
+   *     afterwards
    */
   public static PidDescriptor open(int pid) throws NativeCallException {
     return new PidDescriptor(
-        Libc.check(ChildCalls.LIBRARY.syscall(PIDFD_OPEN, pid, 0, 0, 0), "pidfd_open " + pid));
+        Libc.check(Libc.LIBRARY.syscall(SystemCalls.PIDFD_OPEN, pid, 0, 0), "pidfd_open " + pid));
   }
 
-  /** The descriptor, to pass on. */
+  /** Returns the descriptor. */
   public int number() {
     return descriptor;
   }
 
   /**
-   * Waits until the process has ended. A stop is no end, whoever traces the process.
+   * Waits until the process has exited. A ptrace stop does not count as an exit.
    *
-   * @return false when the time is up
+   * @return false at the end of the time
    */
   public boolean awaitEnd(Duration limit) throws NativeCallException {
-    return ChildCalls.await(limit, descriptor);
+    return Poll.await(limit, descriptor);
   }
 
-  /** Waits until this process or the other one has ended. */
+  /** Waits until this process or the other one has exited. */
   public void awaitEndOr(PidDescriptor other) throws NativeCallException {
-    while (!ChildCalls.await(Durations.LONGEST, descriptor, other.descriptor)) {}
+    while (!Poll.await(Durations.LONGEST, descriptor, other.descriptor)) {}
   }
 
-  /** Waits as long as it takes. */
+  /** Waits until the process has exited, without a limit. */
   public void awaitEnd() throws NativeCallException {
     while (!awaitEnd(Durations.LONGEST)) {}
   }
 
   /**
-   * Reaps the process, which has ended.
+   * Reaps the process, which has exited.
    *
-   * @return how it ended; empty when it is no child of this JVM, or its status was not kept
+   * @return its exit status; empty when it is not a child of this JVM, or its status was not kept
    */
-  public Optional<WaitStatus> reap() throws NativeCallException {
-    return reap(P_PIDFD, descriptor, WEXITED);
+  public Optional<ExitStatus> reap() throws NativeCallException {
+    return reap(P_PIDFD, descriptor, WEXITED).filter(status -> !status.equals(ExitStatus.UNKNOWN));
   }
 
-  /** Reaps a child that may have ended, and that nobody else waits for. */
-  public static void reapIfEnded(int pid) throws NativeCallException {
-    Optional<WaitStatus> unused = reap(P_PID, pid, WEXITED | WNOHANG);
+  /**
+   * Reaps a child if it has ended. Needs no descriptor.
+   *
+   * @param pid a child that no other thread waits for; the JDK reaps the children that it starts
+   * @return empty while it runs; {@link ExitStatus#UNKNOWN} when its status was not kept
+   */
+  public static Optional<ExitStatus> reapIfEnded(int pid) throws NativeCallException {
+    return reap(P_PID, pid, WEXITED | Libc.WNOHANG);
   }
 
-  private static Optional<WaitStatus> reap(int kind, int id, int options)
+  private static Optional<ExitStatus> reap(int kind, int id, int options)
       throws NativeCallException {
-    ChildFunctions c = ChildCalls.LIBRARY;
     ByteBuffer info = ByteBuffer.allocate(INFO_BYTES).order(ByteOrder.nativeOrder());
-    while (c.waitid(kind, id, info.array(), options) != 0) {
+    while (Libc.LIBRARY.waitid(kind, id, info.array(), options) != 0) {
       int errno = Libc.errno();
-      if (errno == ECHILD) {
-        return Optional.empty();
+      if (errno == Libc.ECHILD) {
+        return Optional.of(ExitStatus.UNKNOWN);
       }
       if (errno != Libc.EINTR) {
         throw Libc.failure("waitid", errno);
       }
     }
+    if (info.getInt(INFO_PID) == 0) {
+      return Optional.empty();
+    }
     int status = info.getInt(INFO_STATUS);
     boolean exited = info.getInt(INFO_CODE) == CLD_EXITED;
-    return Optional.of(exited ? new WaitStatus(status, 0) : new WaitStatus(-1, status));
+    return Optional.of(exited ? new ExitStatus(status, 0) : new ExitStatus(-1, status));
   }
 
   /**
    * Sends a signal.
    *
-   * @return false when the process has ended
+   * @return false when the process has exited
    */
   public boolean signal(int number) throws NativeCallException {
-    long answer = ChildCalls.LIBRARY.syscall(PIDFD_SEND_SIGNAL, descriptor, number, 0, 0);
+    long answer = Libc.LIBRARY.syscall(SystemCalls.PIDFD_SEND_SIGNAL, descriptor, number, 0, 0);
     if (answer != 0 && Libc.errno() != Libc.ESRCH) {
       throw Libc.failure("pidfd_send_signal " + number, Libc.errno());
     }

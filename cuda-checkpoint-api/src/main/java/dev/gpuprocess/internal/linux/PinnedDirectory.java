@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.linux;
 
+import dev.gpuprocess.internal.proc.ProcFs;
 import java.io.IOException;
 import java.nio.file.AccessDeniedException;
 import java.nio.file.FileSystemException;
@@ -32,7 +33,7 @@ public final class PinnedDirectory implements AutoCloseable {
     return new PinnedDirectory(name, UntrustedPaths.ours().directory(name.toAbsolutePath()));
   }
 
-  /** Opens the directory of this very name; a link is refused as not a directory. */
+  /** Opens the directory of this name; a link is refused as not a directory. */
   public static PinnedDirectory openItself(Path name) throws IOException {
     requireDirectory(name, name, LinkOption.NOFOLLOW_LINKS);
     OpenedFile held =
@@ -64,22 +65,22 @@ public final class PinnedDirectory implements AutoCloseable {
     return new PinnedDirectory(name, held);
   }
 
-  /** The directory, whatever its name leads to now. Valid in this process until closed. */
+  /** Returns a path to the directory, whatever its name leads to now, valid until closed. */
   public Path path() {
-    return Path.of("/proc/self/fd/" + held.descriptor());
+    return ProcFs.descriptor(held.descriptor());
   }
 
-  /** Its path when it was opened. */
+  /** Returns its path when it was opened. */
   public Path name() {
     return name;
   }
 
-  /** The path of a file in this directory as an operator knows it. */
+  /** Returns the path of a file in this directory as an operator knows it. */
   public Path shown(Path file) {
     return name.resolve(path().relativize(file));
   }
 
-  /** Whether a path names this very directory now, not through a link. */
+  /** Returns whether a path names this directory now, not through a link. */
   public boolean isAt(Path other) throws IOException {
     BasicFileAttributes there =
         Files.readAttributes(other, BasicFileAttributes.class, LinkOption.NOFOLLOW_LINKS);

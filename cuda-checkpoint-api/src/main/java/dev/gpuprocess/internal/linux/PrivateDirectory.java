@@ -18,7 +18,7 @@ import org.slf4j.LoggerFactory;
 /**
  * A new directory that no other user can enter or replace, and from which code can be loaded.
  *
- * @param path where it is
+ * @param path its path
  */
 record PrivateDirectory(Path path) {
 
@@ -28,8 +28,8 @@ record PrivateDirectory(Path path) {
       PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------"));
 
   /**
-   * Creates one among the temporary files or, if code cannot be loaded from there, in the home or
-   * working directory.
+   * Creates a directory among the temporary files or, if code cannot be loaded from there, in the
+   * home or working directory.
    */
   static Optional<PrivateDirectory> create() {
     return Stream.of("java.io.tmpdir", "user.home", "user.dir")

@@ -1,13 +1,11 @@
 package dev.gpuprocess.internal.linux;
 
-/** Descriptors that are taken from another process, and sent through sockets. */
+/** Duplicates descriptors of other processes, and sends descriptors through sockets. */
 public final class ProcessDescriptor {
 
-  private static final long PIDFD_OPEN = 434;
-  private static final long PIDFD_GETFD = 438;
   private static final long PIDFD_THREAD = 0x80;
 
-  /** Offsets in {@code struct msghdr}, with what it points to behind it. */
+  /** Offsets in {@code struct msghdr} and in the structs behind it. */
   private static final int IOV = 16;
 
   private static final int IOVS = 24;
@@ -26,9 +24,6 @@ public final class ProcessDescriptor {
   /** {@code CMSG_SPACE} of one descriptor. */
   private static final int MESSAGE_SPACE = 24;
 
-  private static final int MSG_DONTWAIT = 0x40;
-  private static final int MSG_NOSIGNAL = 0x4000;
-
   private static final int SENT = MESSAGE + 16;
 
   /** {@code struct cmsghdr}, which the kernel writes before a received descriptor. */
@@ -40,27 +35,27 @@ public final class ProcessDescriptor {
    * Duplicates a descriptor of another process ({@code pidfd_getfd}).
    *
    * @param pid the process
-   * @param task one of its threads, which lives
+   * @param task a living thread of the process
    * @param number the descriptor there
-   * @return ours, closed at exec
+   * @return a descriptor of this JVM, closed at exec
    */
   public static int take(int pid, int task, int number) throws NativeCallException {
-    // Of a process whose first thread has ended only the others have descriptors.
-    long process = Ptrace.library().syscall(PIDFD_OPEN, task, PIDFD_THREAD, 0);
+    // If the first thread of the process has ended, only the other threads have descriptors.
+    long process = Libc.LIBRARY.syscall(SystemCalls.PIDFD_OPEN, task, PIDFD_THREAD, 0);
     if (process < 0) {
-      process = check("pidfd_open " + pid, Ptrace.library().syscall(PIDFD_OPEN, pid, 0, 0));
+      process =
+          Libc.check(Libc.LIBRARY.syscall(SystemCalls.PIDFD_OPEN, pid, 0, 0), "pidfd_open " + pid);
     }
     try {
-      return (int)
-          check(
-              "pidfd_getfd %s of process %s".formatted(number, pid),
-              Ptrace.library().syscall(PIDFD_GETFD, process, number, 0));
+      return Libc.check(
+          Libc.LIBRARY.syscall(SystemCalls.PIDFD_GETFD, process, number, 0),
+          "pidfd_getfd %s of process %s".formatted(number, pid));
     } finally {
       Descriptors.close((int) process);
     }
   }
 
-  /** Sends a descriptor, and a byte with it, without waiting. */
+  /** Sends a descriptor together with one byte, without blocking. */
   public static void send(int socket, int descriptor) throws NativeCallException {
     NativeMemory memory = NativeMemory.of(BYTES);
     memory.write(0, message(memory.address(), memory.address() + MESSAGE));
@@ -69,16 +64,17 @@ public final class ProcessDescriptor {
     memory.putLong(SENT, descriptor);
     long sent =
         memory.with(
-            message -> Ptrace.library().sendmsg(socket, message, MSG_DONTWAIT | MSG_NOSIGNAL));
-    check("sendmsg", sent);
+            message ->
+                Libc.LIBRARY.sendmsg(socket, message, Libc.MSG_DONTWAIT | Libc.MSG_NOSIGNAL));
+    int unused = Libc.check(sent, "sendmsg");
   }
 
   /**
-   * A {@code struct msghdr} to receive one descriptor and one byte with.
+   * Makes a {@code struct msghdr} for receiving one descriptor and one byte.
    *
-   * @param address where the struct and the byte will be, 104 bytes
-   * @param received where the kernel shall write the descriptor's number, in 4 bytes; the 16 bytes
-   *     before are overwritten too. All stay as they are when no descriptor is received
+   * @param address the address at which the caller will store the result, 104 bytes
+   * @param received the address to which the kernel writes the descriptor, 4 bytes; it also
+   *     overwrites the 16 bytes before. Nothing is written when no descriptor is received
    */
   public static byte[] toReceive(long address, long received) {
     return message(address, received - MESSAGE_HEAD);
@@ -93,12 +89,5 @@ public final class ProcessDescriptor {
     memory.putLong(VECTOR, address + BYTE);
     memory.putLong(VECTOR + 8, 1);
     return memory.read(0, BYTES);
-  }
-
-  private static long check(String call, long result) throws NativeCallException {
-    if (result < 0) {
-      throw Libc.failure(call, Libc.errno());
-    }
-    return result;
   }
 }

@@ -6,8 +6,8 @@ import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;
 
 /**
- * The memory of another process ({@code process_vm_readv}, {@code process_vm_writev}). Protection
- * is heeded as if the process did it itself. Safe for use by several threads.
+ * The memory of another process ({@code process_vm_readv}, {@code process_vm_writev}). The kernel
+ * checks the protection as for an access by the process itself. Safe for use by several threads.
  *
  * @param task a living thread of the process
  */
@@ -16,18 +16,15 @@ public record ProcessMemory(int task) {
   private static final int BLOCK = 1 << 16;
 
   /**
-   * Used again and again: memory outside of the heap is freed only when the garbage collector runs,
-   * and what is done here leaves it little to collect. As many as threads were here at a time.
+   * Blocks for reuse: memory outside of the heap is freed only when the garbage collector runs,
+   * which these calls give little reason to. There are as many as threads used them at a time.
    */
   private static final Queue<NativeMemory> BLOCKS = new ConcurrentLinkedQueue<>();
 
-  /** {@code EFAULT}: not mapped, or not so protected. */
-  public static final int EFAULT = 14;
-
   /**
-   * Reads.
+   * Reads bytes.
    *
-   * @throws NativeCallException when not all of it can be read
+   * @throws NativeCallException when not all of them can be read
    */
   public byte[] read(long address, int length) throws NativeCallException {
     byte[] bytes = new byte[length];
@@ -65,14 +62,14 @@ public record ProcessMemory(int task) {
   }
 
   private long readv(long here, long there, long length) {
-    return Ptrace.library()
-        .process_vm_readv(task, new long[] {here, length}, 1, new long[] {there, length}, 1, 0);
+    return Libc.LIBRARY.process_vm_readv(
+        task, new long[] {here, length}, 1, new long[] {there, length}, 1, 0);
   }
 
   /**
-   * Writes.
+   * Writes bytes.
    *
-   * @throws NativeCallException when not all of it could be written
+   * @throws NativeCallException when not all of them could be written
    */
   public void write(long address, byte[] content) throws NativeCallException {
     NativeMemory block = block();
@@ -97,9 +94,8 @@ public record ProcessMemory(int task) {
         "process_vm_writev",
         there,
         length,
-        Ptrace.library()
-            .process_vm_writev(
-                task, new long[] {here, length}, 1, new long[] {there, length}, 1, 0));
+        Libc.LIBRARY.process_vm_writev(
+            task, new long[] {here, length}, 1, new long[] {there, length}, 1, 0));
   }
 
   private void check(String call, long address, long length, long result)
@@ -108,7 +104,7 @@ public record ProcessMemory(int task) {
       throw Libc.failure(
           "%s of %s bytes at %s of task %s"
               .formatted(call, length, Long.toHexString(address), task),
-          result < 0 ? Libc.errno() : EFAULT);
+          result < 0 ? Libc.errno() : Libc.EFAULT);
     }
   }
 }

@@ -2,7 +2,7 @@ package dev.gpuprocess.internal.linux;
 
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.proc.ProcFs;
-import dev.gpuprocess.internal.process.Processes;
+import dev.gpuprocess.internal.proc.Signals;
 import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.time.Duration;
@@ -16,23 +16,23 @@ import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** Processes and all processes below them. */
+/** Kills processes and all their descendants. */
 public final class ProcessTree {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
   /**
-   * How long all of them together have to stop. A thread that waits for its vfork child, for a hung
-   * disk or for memory that does not come does not.
+   * The time that all processes together have to stop. A thread that waits for its vfork child, a
+   * hung disk or memory does not stop.
    */
   private static final Duration PATIENCE = Duration.ofSeconds(1);
 
   private ProcessTree() {}
 
   /**
-   * Kills processes with all below them, and waits until they are gone.
+   * Kills processes and their descendants, and waits until they are gone.
    *
-   * @return false when something of them is still there at the limit
+   * @return false when some are not gone at the limit
    * @throws ProcessUnreadableException as {@link #kill} does
    */
   public static boolean end(Collection<ProcessIdentity> roots, Duration limit) {
@@ -48,14 +48,14 @@ public final class ProcessTree {
   }
 
   /**
-   * Sends SIGKILL to processes and to all below them. All are stopped first, parents before
-   * children: one that runs could start another after it was looked at, and that one would live on
-   * below init. They are killed in the other order: the kernel continues stopped children whose
-   * parent ends.
+   * Sends SIGKILL to processes and their descendants. All are stopped first, parents before
+   * children: a running process could start a child after its children were listed, and that child
+   * would survive below init. They are killed in the reverse order, because the kernel continues
+   * stopped children whose parent exits.
    *
-   * @return those that were found
-   * @throws ProcessUnreadableException when {@code /proc} cannot be read; what was found before has
-   *     been killed then as far as that went
+   * @return the processes that were found
+   * @throws ProcessUnreadableException when {@code /proc} cannot be read; the processes found
+   *     before were killed as far as possible
    */
   public static Set<ProcessIdentity> kill(Collection<ProcessIdentity> roots) {
     Set<ProcessIdentity> tree = new LinkedHashSet<>(roots);
@@ -86,7 +86,7 @@ public final class ProcessTree {
     }
   }
 
-  /** Stops them, and adds what is found below them. */
+  /** Stops processes, and adds the descendants that are found. */
   private static void stopAll(Set<ProcessIdentity> tree) {
     try (Polling patience = new Polling(PATIENCE)) {
       List<ProcessIdentity> found = List.copyOf(tree);
@@ -100,7 +100,7 @@ public final class ProcessTree {
     }
   }
 
-  /** Finds those below the tree that are not known yet. */
+  /** Finds the descendants that are not in the tree yet. */
   private static List<ProcessIdentity> below(Set<ProcessIdentity> tree) {
     Set<Integer> below = new LinkedHashSet<>();
     for (ProcessIdentity parent : tree) {
@@ -115,17 +115,14 @@ public final class ProcessTree {
   }
 
   private static void stop(ProcessIdentity process) {
-    try (PidDescriptor held = PidDescriptor.open(process.pid())) {
-      // The descriptor stays with the process it was opened on.
-      if (process.isAlive()) {
-        boolean unused = held.signal(PidDescriptor.SIGSTOP);
-      }
+    try {
+      boolean unused = Processes.signal(process, Signals.SIGSTOP);
     } catch (NativeCallException e) {
       LOG.debug("process {} was not stopped before it is killed", process.pid(), e);
     }
   }
 
-  /** Returns true when all stand still: a fork that had begun has ended then. */
+  /** Returns true when all have stopped: a fork that had begun has ended then. */
   private static boolean standStill(List<ProcessIdentity> processes, Polling patience) {
     do {
       if (!patience.pause()) {

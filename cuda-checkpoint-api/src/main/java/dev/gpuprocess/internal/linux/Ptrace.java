@@ -1,13 +1,12 @@
 package dev.gpuprocess.internal.linux;
 
-import dev.gpuprocess.internal.jnr.TraceFunctions;
 import java.util.Optional;
 import java.util.function.Consumer;
 
 /**
- * The requests of {@code ptrace(2)} to threads of other processes. The tracer is a thread: all
- * requests to a task have to be made by the thread that seized it, and when that thread ends the
- * kernel lets go of the task. For use by that one thread.
+ * The requests of {@code ptrace(2)} to threads of other processes. The tracer is a thread: the
+ * thread that seized a task makes all requests to it, and when that thread ends, the kernel
+ * detaches the task. For use by that one thread.
  */
 public final class Ptrace {
 
@@ -32,9 +31,7 @@ public final class Ptrace {
   private static final long GET_SYSCALL_USER_DISPATCH_CONFIG = 0x4211;
 
   private static final long O_TRACESYSGOOD = 1;
-  private static final int WNOHANG = 1;
   private static final int WALL = 0x40000000;
-  private static final int ECHILD = 10;
   private static final int SIGNAL_SET = 8;
   private static final int LARGEST_REGISTERS = 1 << 14;
   private static final int IOVEC = LARGEST_REGISTERS;
@@ -44,28 +41,19 @@ public final class Ptrace {
   private final int[] status = new int[1];
   private final Consumer<String> before;
 
-  /** Makes requests from the thread that uses it. */
+  /** Creates an instance for the thread that uses it. */
   public Ptrace() {
     this(request -> {});
   }
 
   /**
-   * The same, for tests that end the tracer at any moment.
+   * Creates an instance for tests that end the tracer at any moment.
    *
-   * @param before called with the name of each request before it is made; what it throws is thrown
-   *     by the request
+   * @param before called with the name of each request before it is made; the request throws its
+   *     exceptions
    */
   public Ptrace(Consumer<String> before) {
     this.before = before;
-  }
-
-  static TraceFunctions library() {
-    return C.LIBRARY;
-  }
-
-  /** Loaded when first needed. */
-  private static final class C {
-    static final TraceFunctions LIBRARY = NativeLibraries.load(TraceFunctions.class, "c");
   }
 
   /** Becomes the tracer of a task without stopping it. System calls stop apart from signals. */
@@ -73,53 +61,53 @@ public final class Ptrace {
     request("PTRACE_SEIZE", SEIZE, task, 0, O_TRACESYSGOOD);
   }
 
-  /** Has a task stop soon, whatever it does. */
+  /** Stops a task soon, whatever it does. */
   public void interrupt(int task) throws NativeCallException {
     request("PTRACE_INTERRUPT", INTERRUPT, task, 0, 0);
   }
 
-  /** Lets a stopped task go on, with a signal unless that is 0. */
+  /** Continues a stopped task, with a signal unless that is 0. */
   public void resume(int task, int signal) throws NativeCallException {
     request("PTRACE_CONT", CONT, task, 0, signal);
   }
 
-  /** The same up to the next entry to a system call, or the end of one. */
+  /** Continues a stopped task up to the next entry to or exit from a system call. */
   public void resumeToSystemCall(int task, int signal) throws NativeCallException {
     request("PTRACE_SYSCALL", SYSCALL, task, 0, signal);
   }
 
-  /** Lets a stopped task go for good. */
+  /** Detaches from a stopped task. */
   public void detach(int task) throws NativeCallException {
     request("PTRACE_DETACH", DETACH, task, 0, 0);
   }
 
   /**
-   * What has become of a task since this was last asked.
+   * Returns the change of state of a task since the last call.
    *
-   * @return empty when nothing; else a status as {@code waitpid} gives it
-   * @throws NativeCallException when there is no such task any more ({@link
+   * @return empty without a change; else a status as {@code waitpid} returns it
+   * @throws NativeCallException when the task does not exist any more ({@link
    *     NativeCallException#isGone})
    */
   public Optional<Integer> change(int task) throws NativeCallException {
-    int found = C.LIBRARY.waitpid(task, status, WNOHANG | WALL);
+    int found = Libc.LIBRARY.waitpid(task, status, Libc.WNOHANG | WALL);
     if (found == task) {
       return Optional.of(status[0]);
     }
     if (found < 0) {
       int errno = Libc.errno();
-      throw Libc.failure("waitpid " + task, errno == ECHILD ? Libc.ESRCH : errno);
+      throw Libc.failure("waitpid " + task, errno == Libc.ECHILD ? Libc.ESRCH : errno);
     }
     return Optional.empty();
   }
 
   /**
-   * The stop that a task is in, for when another thread of this JVM waits for any child and took
-   * the status away.
+   * Returns the stop that a task is in, for the case that another thread of this JVM, which waits
+   * for any child, consumed the status.
    *
-   * @return empty when it is not stopped; else as {@code waitpid} would give it
+   * @return empty when it is not stopped; else a status as {@code waitpid} would return it
    */
   public Optional<Integer> stop(int task) {
-    if (C.LIBRARY.ptrace(GETSIGINFO, task, 0, buffer.address()) != 0) {
+    if (Libc.LIBRARY.ptrace(GETSIGINFO, task, 0, buffer.address()) != 0) {
       return Optional.empty();
     }
     int signal = buffer.getInt(0);
@@ -128,14 +116,14 @@ public final class Ptrace {
     return Optional.of((ours ? code : signal) << 8 | 0x7f);
   }
 
-  /** A set of registers of a stopped task, as long as the kernel makes it. */
+  /** Reads a set of registers of a stopped task. */
   public byte[] registers(int task, int set) throws NativeCallException {
     iovec(LARGEST_REGISTERS);
     request("PTRACE_GETREGSET", GETREGSET, task, set, buffer.address() + IOVEC);
     return buffer.read(0, (int) buffer.getLong(IOVEC + 8));
   }
 
-  /** Changes a set of registers of a stopped task. */
+  /** Writes a set of registers of a stopped task. */
   public void setRegisters(int task, int set, byte[] registers) throws NativeCallException {
     buffer.write(0, registers);
     iovec(registers.length);
@@ -147,48 +135,48 @@ public final class Ptrace {
     buffer.putLong(IOVEC + 8, length);
   }
 
-  /** The signals that a stopped task blocks when it is not in {@code sigsuspend} and the like. */
+  /** Reads the signals that a stopped task blocks outside of {@code sigsuspend} and the like. */
   public long blockedSignals(int task) throws NativeCallException {
     request("PTRACE_GETSIGMASK", GETSIGMASK, task, SIGNAL_SET, buffer.address());
     return buffer.getLong(0);
   }
 
-  /** Changes the signals that a stopped task blocks. */
+  /** Sets the signals that a stopped task blocks. */
   public void blockSignals(int task, long signals) throws NativeCallException {
     buffer.putLong(0, signals);
     request("PTRACE_SETSIGMASK", SETSIGMASK, task, SIGNAL_SET, buffer.address());
   }
 
   /**
-   * Where a stopped task keeps its {@code struct rseq}.
+   * Returns the address of the {@code struct rseq} of a stopped task.
    *
-   * @return 0 when it has none, or the kernel does not tell
+   * @return 0 when it has none, or the kernel is too old to return it
    */
   public long restartableSequences(int task) {
-    return C.LIBRARY.ptrace(GET_RSEQ_CONFIGURATION, task, 24, buffer.address()) < 0
+    return Libc.LIBRARY.ptrace(GET_RSEQ_CONFIGURATION, task, 24, buffer.address()) < 0
         ? 0
         : buffer.getLong(0);
   }
 
-  /** Whether a stopped task has its own system calls made into signals (Wine does that). */
+  /** Returns whether system calls of a stopped task are turned into signals, as in Wine. */
   public boolean dispatchesSystemCalls(int task) {
-    return C.LIBRARY.ptrace(GET_SYSCALL_USER_DISPATCH_CONFIG, task, 32, buffer.address()) >= 0
+    return Libc.LIBRARY.ptrace(GET_SYSCALL_USER_DISPATCH_CONFIG, task, 32, buffer.address()) >= 0
         && buffer.getLong(0) != 0;
   }
 
   /**
-   * A seccomp filter of a stopped task.
+   * Reads a seccomp filter of a stopped task.
    *
-   * @param index 0 for the one that was installed last
-   * @return classic BPF, 8 bytes each
+   * @param index 0 for the filter that was installed last
+   * @return instructions of classic BPF, 8 bytes each
    * @throws NativeCallException with {@code ENOENT} behind the last, {@code EINVAL} where there are
    *     none, {@code EACCES} without CAP_SYS_ADMIN
    */
   public byte[] seccompFilter(int task, int index) throws NativeCallException {
     long length = request("PTRACE_SECCOMP_GET_FILTER", SECCOMP_GET_FILTER, task, index, 0);
-    // One byte more, as there may be none.
+    // One byte more, as there may be no instruction.
     NativeMemory program = NativeMemory.of((int) length * INSTRUCTION + 1);
-    if (program.with(to -> C.LIBRARY.ptrace(SECCOMP_GET_FILTER, task, index, to)) != length) {
+    if (program.with(to -> Libc.LIBRARY.ptrace(SECCOMP_GET_FILTER, task, index, to)) != length) {
       throw Libc.failure("PTRACE_SECCOMP_GET_FILTER of thread " + task, Libc.errno());
     }
     return program.read(0, (int) length * INSTRUCTION);
@@ -197,7 +185,7 @@ public final class Ptrace {
   private long request(String name, long request, int task, long address, long data)
       throws NativeCallException {
     before.accept(name);
-    long result = C.LIBRARY.ptrace(request, task, address, data);
+    long result = Libc.LIBRARY.ptrace(request, task, address, data);
     if (result < 0) {
       throw Libc.failure(name + " of thread " + task, Libc.errno());
     }

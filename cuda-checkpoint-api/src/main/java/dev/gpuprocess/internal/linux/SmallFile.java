@@ -9,18 +9,18 @@ import java.nio.file.StandardOpenOption;
 import java.nio.file.attribute.BasicFileAttributes;
 import java.nio.file.attribute.PosixFilePermissions;
 
-/** Small private text files that need not survive a crash of the machine. */
+/** Reads and writes small private text files that need not survive a crash of the machine. */
 public final class SmallFile {
 
-  /** The largest that {@link #read} reads. */
+  /** The maximum size that {@link #read} reads. */
   public static final int MAX_BYTES = 1 << 16;
 
   private SmallFile() {}
 
   /**
-   * Reads one. Opens nothing but a regular file: opening a pipe would block.
+   * Reads a file. Opens nothing but a regular file: opening a pipe would block.
    *
-   * @throws java.nio.file.NoSuchFileException when there is none
+   * @throws java.nio.file.NoSuchFileException when it does not exist
    * @throws FileSystemException when it is not a small regular file
    */
   public static String read(Path file) throws IOException {
@@ -31,9 +31,9 @@ public final class SmallFile {
   }
 
   /**
-   * Tells whether {@link #read} would read it.
+   * Returns whether {@link #read} would read a file.
    *
-   * @throws java.nio.file.NoSuchFileException when there is none
+   * @throws java.nio.file.NoSuchFileException when it does not exist
    */
   public static boolean is(Path file) throws IOException {
     BasicFileAttributes found =

@@ -20,7 +20,7 @@ public record StagingName(DirectoryMaker maker, ProcessIdentity process) {
           "\\.gpuprocess-%s-(\\d{1,10})-(\\d{1,19})-%s\\.partial"
               .formatted(DirectoryMaker.FORM, DirectoryMaker.RANDOM_FORM));
 
-  /** For a directory that this JVM creates now. */
+  /** Returns a name for a directory that this JVM creates now. */
   public static StagingName of(ProcessIdentity process) throws IOException {
     return new StagingName(DirectoryMaker.current(), process);
   }
@@ -41,7 +41,7 @@ public record StagingName(DirectoryMaker maker, ProcessIdentity process) {
     }
   }
 
-  /** The text of the name, made unique by random digits. */
+  /** Returns the text of the name, made unique by random digits. */
   public String text() {
     return ".gpuprocess-%s-%s-%s-%s.partial"
         .formatted(

@@ -1,6 +1,5 @@
 package dev.gpuprocess.internal.linux;
 
-import dev.gpuprocess.internal.jnr.TraceFunctions;
 import dev.gpuprocess.internal.proc.Capabilities;
 import java.io.IOException;
 import java.util.List;
@@ -14,22 +13,16 @@ import org.jspecify.annotations.Nullable;
  */
 final class ThreadCredentials {
 
-  private static final boolean ARM = "aarch64".equals(System.getProperty("os.arch"));
-  private static final long SETFSUID = ARM ? 151 : 122;
-  private static final long SETFSGID = ARM ? 152 : 123;
-  private static final long SETGROUPS = ARM ? 159 : 116;
-  private static final long PRCTL = ARM ? 167 : 157;
   private static final long GET_DUMPABLE = 3;
   private static final long SET_DUMPABLE = 4;
   private static final int NO_ID = -1;
   private static final int GROUP_BYTES = 4;
 
-  private static final long GETPID = ARM ? 172 : 39;
   private static final long RIGHTS_TO_FILES = 1 << 1 | 1 << 2; // DAC_OVERRIDE, DAC_READ_SEARCH
 
   static {
     // Loads all classes that a call needs: another user may not be able to read the class path.
-    long unused = result(Ptrace.library().syscall(GETPID, 0, 0, 0, 0, null));
+    long unused = result(Libc.LIBRARY.syscall(SystemCalls.GETPID, 0, 0, 0, 0, null));
     int unusedToo = Libc.errno();
   }
 
@@ -38,14 +31,14 @@ final class ThreadCredentials {
   /**
    * Makes a system call.
    *
-   * @param other whose credentials to use; null for those of this JVM
+   * @param other the credentials to use; null for those of this JVM
    * @return the result, or a negative errno
    * @throws IOException when this JVM may not use the credentials; the call was not made
    */
   static long call(
       @Nullable Credentials other, long number, long first, long second, long third, long fourth)
       throws IOException {
-    TraceFunctions c = Ptrace.library();
+    LibcFunctions c = Libc.LIBRARY;
     if (other == null) {
       return result(c.syscall(number, first, second, third, fourth, null));
     }
@@ -53,12 +46,12 @@ final class ThreadCredentials {
     if (ours.user() != 0 && hasRightsToFiles()) {
       throw refused(other, "without CAP_DAC_OVERRIDE, or as root");
     }
-    // The kernel takes this flag of the whole process away when a thread changes its user.
-    long dumpable = c.syscall(PRCTL, GET_DUMPABLE, 0, 0);
+    // The kernel clears this flag of the whole process when a thread changes its user.
+    long dumpable = c.syscall(SystemCalls.PRCTL, GET_DUMPABLE, 0, 0);
     boolean isOther = take(c, other);
     long returned = isOther ? result(c.syscall(number, first, second, third, fourth, null)) : 0;
     boolean isBack = take(c, ours);
-    c.syscall(PRCTL, SET_DUMPABLE, dumpable, 0);
+    c.syscall(SystemCalls.PRCTL, SET_DUMPABLE, dumpable, 0);
     if (!isBack) {
       throw new IllegalStateException("a thread could not take its own credentials back");
     }
@@ -68,7 +61,7 @@ final class ThreadCredentials {
     return returned;
   }
 
-  /** The kernel takes these rights from root alone. */
+  /** Returns whether this JVM has rights that the kernel takes only from root. */
   private static boolean hasRightsToFiles() {
     return (Capabilities.of(ProcessHandle.current().pid()).effective() & RIGHTS_TO_FILES) != 0;
   }
@@ -79,20 +72,21 @@ final class ThreadCredentials {
             .formatted(Integer.toUnsignedString(other.user()), how));
   }
 
-  private static boolean take(TraceFunctions c, Credentials wanted) {
+  private static boolean take(LibcFunctions c, Credentials wanted) {
     List<Integer> groups = wanted.groups();
     NativeMemory list = NativeMemory.of(Math.max(1, groups.size()) * GROUP_BYTES);
     for (int i = 0; i < groups.size(); i++) {
       list.putInt(i * GROUP_BYTES, groups.get(i));
     }
-    if (list.with(address -> c.syscall(SETGROUPS, groups.size(), address, 0)) != 0) {
+    if (list.with(address -> c.syscall(SystemCalls.SETGROUPS, groups.size(), address, 0)) != 0) {
       return false;
     }
-    // Neither of these two tells whether it succeeded; with an impossible id they tell what is set.
-    c.syscall(SETFSGID, id(wanted.group()), 0, 0);
-    c.syscall(SETFSUID, id(wanted.user()), 0, 0);
-    return c.syscall(SETFSGID, id(NO_ID), 0, 0) == wanted.group()
-        && c.syscall(SETFSUID, id(NO_ID), 0, 0) == wanted.user();
+    // Neither of these two returns whether it succeeded; with an impossible id they return the
+    // current id.
+    c.syscall(SystemCalls.SETFSGID, id(wanted.group()), 0, 0);
+    c.syscall(SystemCalls.SETFSUID, id(wanted.user()), 0, 0);
+    return c.syscall(SystemCalls.SETFSGID, id(NO_ID), 0, 0) == wanted.group()
+        && c.syscall(SystemCalls.SETFSUID, id(NO_ID), 0, 0) == wanted.user();
   }
 
   private static long id(int number) {

@@ -6,8 +6,8 @@ import java.nio.file.AccessDeniedException;
 import java.nio.file.Path;
 
 /**
- * The exception for an image that cannot be read. When descriptors have run out that says nothing
- * about the image, and nobody should throw it away.
+ * Makes the exception for an image that cannot be read. If descriptors have run out, the image may
+ * be intact, and must not be discarded.
  */
 public final class UnreadableImage {
 
@@ -16,8 +16,8 @@ public final class UnreadableImage {
   /**
    * Makes the exception for an image that this user may not read.
    *
-   * @param image where it is
-   * @param cause what was refused
+   * @param image its directory
+   * @param cause the refusal
    */
   public static ImageException denied(Path image, Failure failure, AccessDeniedException cause) {
     return new ImageException(
@@ -29,10 +29,10 @@ public final class UnreadableImage {
   }
 
   /**
-   * Makes it.
+   * Makes the exception for an image that cannot be read.
    *
    * @param what the beginning of the message: what cannot be read
-   * @param cause why
+   * @param cause the reason
    * @return an {@link ImageException} with reason CORRUPT unless descriptors have run out
    */
   public static ImageException of(String what, Failure failure, Exception cause) {

@@ -1,6 +1,6 @@
 package dev.gpuprocess.internal.lock;
 
-import dev.gpuprocess.internal.process.ProcessKey;
+import dev.gpuprocess.internal.linux.ProcessKey;
 import java.util.Optional;
 import java.util.concurrent.ThreadLocalRandom;
 

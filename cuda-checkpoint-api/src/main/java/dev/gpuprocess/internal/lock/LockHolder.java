@@ -2,7 +2,7 @@ package dev.gpuprocess.internal.lock;
 
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.OperationInProgressException;
-import dev.gpuprocess.internal.process.ProcessKey;
+import dev.gpuprocess.internal.linux.ProcessKey;
 import java.time.Instant;
 import java.time.temporal.ChronoUnit;
 import java.util.Optional;

@@ -4,12 +4,12 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.error.StateDirectoryException;
 import dev.gpuprocess.internal.linux.Descriptors;
-import dev.gpuprocess.internal.process.ProcessKey;
+import dev.gpuprocess.internal.linux.ProcessKey;
+import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.time.Polling;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
-import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Map;
 import java.util.Optional;
@@ -292,8 +292,7 @@ public final class ProcessLock {
   /** Releases the lock. Does nothing the second time. */
   public synchronized void release() {
     try {
-      if (held != null
-          && Files.notExists(Path.of("/proc", Integer.toString(pid)), LinkOption.NOFOLLOW_LINKS)) {
+      if (held != null && Files.notExists(ProcFs.file(pid), LinkOption.NOFOLLOW_LINKS)) {
         held.closeAndForget();
       } else if (held != null) {
         held.close();

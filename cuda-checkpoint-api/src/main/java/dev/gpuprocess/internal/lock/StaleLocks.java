@@ -1,6 +1,6 @@
 package dev.gpuprocess.internal.lock;
 
-import dev.gpuprocess.internal.process.ProcessSearch;
+import dev.gpuprocess.internal.linux.ProcessSearch;
 import java.io.IOException;
 import java.util.Optional;
 import java.util.regex.Matcher;

@@ -5,7 +5,7 @@ import dev.gpuprocess.error.StateDirectoryException;
 import dev.gpuprocess.internal.call.BoundedDirectory;
 import dev.gpuprocess.internal.linux.CurrentUser;
 import dev.gpuprocess.internal.linux.DirectoryTrust;
-import dev.gpuprocess.internal.linux.FileSystemRoom;
+import dev.gpuprocess.internal.linux.FileSystemStatus;
 import dev.gpuprocess.internal.linux.LockedFile;
 import dev.gpuprocess.internal.time.Polling;
 import java.io.IOException;
@@ -295,14 +295,14 @@ public record StateDirectory(Path path, Duration limit) {
 
   private Optional<String> troubleInTime() throws IOException {
     Path there = isThere() ? path : DirectoryTrust.requirePlaceFor(path);
-    FileSystemRoom room = FileSystemRoom.of(there);
+    FileSystemStatus free = FileSystemStatus.of(there);
     if (!Files.isWritable(there)) {
       return Optional.of(there + " cannot be written");
     }
-    if (room.files() == 0) {
+    if (free.files() == 0) {
       return Optional.of("the file system of " + there + " has no inodes left");
     }
-    return room.bytes() < NEEDED
+    return free.room() < NEEDED
         ? Optional.of("the file system of " + there + " is full")
         : Optional.empty();
   }

@@ -1,10 +1,10 @@
 package dev.gpuprocess.internal.machine;
 
+import dev.gpuprocess.internal.proc.ProcFs;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
-import java.nio.file.Path;
 import java.util.List;
 import java.util.regex.Pattern;
 import java.util.stream.Stream;
@@ -46,7 +46,7 @@ record Cpu(String name, List<String> features) {
 
   private static Cpu read() {
     try (BufferedReader lines =
-        Files.newBufferedReader(Path.of("/proc/cpuinfo"), StandardCharsets.ISO_8859_1)) {
+        Files.newBufferedReader(ProcFs.kernel("cpuinfo"), StandardCharsets.ISO_8859_1)) {
       Cpu here = of(lines);
       known = here;
       return here;

@@ -45,9 +45,9 @@ final class MappedFiles {
    */
   static List<MappedFile> of(int root, boolean isIsolated, Set<Path> carried) {
     MappedFiles found = new MappedFiles();
-    Path ofRoot = Path.of("/proc", Integer.toString(root));
+    Path ofRoot = ProcFs.file(root);
     for (int pid : ProcFs.tree(root)) {
-      Path process = Path.of("/proc", Integer.toString(pid));
+      Path process = ProcFs.file(pid);
       try {
         if (hasOurFiles(process) || (isIsolated && hasSameMounts(process, ofRoot))) {
           ProcFs.memory(pid, mapping -> found.add(mapping, isIsolated));
@@ -67,7 +67,7 @@ final class MappedFiles {
 
   /** In another mount namespace, or below another root, the same path may be another file. */
   private static boolean hasOurFiles(Path process) throws IOException {
-    return hasSameMounts(process, Path.of("/proc/self"));
+    return hasSameMounts(process, ProcFs.self());
   }
 
   private static boolean hasSameMounts(Path process, Path other) throws IOException {

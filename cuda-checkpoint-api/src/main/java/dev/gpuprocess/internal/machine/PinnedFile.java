@@ -1,6 +1,7 @@
 package dev.gpuprocess.internal.machine;
 
 import dev.gpuprocess.internal.linux.Descriptors;
+import dev.gpuprocess.internal.proc.ProcFs;
 import java.io.IOException;
 import java.io.RandomAccessFile;
 import java.nio.file.Files;
@@ -32,7 +33,7 @@ final class PinnedFile implements AutoCloseable {
    */
   static PinnedFile at(Path path) throws IOException {
     int descriptor = Descriptors.hold(path);
-    Path self = Path.of("/proc/self/fd", Integer.toString(descriptor));
+    Path self = ProcFs.descriptor(descriptor);
     try {
       return new PinnedFile(
           descriptor, self, Files.readAttributes(self, BasicFileAttributes.class));

@@ -1,6 +1,5 @@
 package dev.gpuprocess.internal.memory;
 
-import dev.gpuprocess.internal.linux.FileSystemRoom;
 import dev.gpuprocess.internal.linux.FileSystemStatus;
 import dev.gpuprocess.internal.proc.ControlGroup;
 import dev.gpuprocess.internal.proc.HostMemory;
@@ -19,8 +18,6 @@ final class HostMemoryRoom {
   /** What must be left free, lest the kernel kill a process for it. */
   static final long SPARE_BYTES = 256 << 20;
 
-  private static final Path MEMORY = Path.of("/proc/meminfo");
-
   private HostMemoryRoom() {}
 
   /**
@@ -31,17 +28,17 @@ final class HostMemoryRoom {
    * @return empty when nothing does
    */
   static Optional<String> obstacle(Path directory, long bytes) {
-    return obstacle(directory, bytes, MEMORY);
+    return obstacle(directory, bytes, HostMemory.FILE);
   }
 
   static Optional<String> obstacle(Path directory, long bytes, Path memory) {
     try {
-      if (!FileSystemStatus.of(directory).isInMemory()) {
+      FileSystemStatus status = FileSystemStatus.of(directory);
+      if (!status.isInMemory()) {
         return Optional.of(directory + " is not in memory (tmpfs)");
       }
-      long room = FileSystemRoom.of(directory).bytes();
-      if (room < bytes) {
-        return lacks(directory.toString(), room, bytes);
+      if (status.room() < bytes) {
+        return lacks(directory.toString(), status.room(), bytes);
       }
       long needed = bytes + SPARE_BYTES;
       long available = HostMemory.read(memory).available();

@@ -25,19 +25,19 @@ public record AddressRange(long start, long end) {
     }
   }
 
-  /** Its size. */
+  /** Returns the size in bytes. */
   public long bytes() {
     return end - start;
   }
 
-  /** The part that both have. */
+  /** Returns the intersection of both ranges. */
   public Optional<AddressRange> and(AddressRange other) {
     long from = Math.max(start, other.start);
     long to = Math.min(end, other.end);
     return from < to ? Optional.of(new AddressRange(from, to)) : Optional.empty();
   }
 
-  /** Makes one of those that adjoin; the kernel merges and splits mappings at will. */
+  /** Joins adjacent ranges; the kernel merges and splits mappings at will. */
   public static List<AddressRange> joined(List<AddressRange> ordered) {
     List<AddressRange> joined = new ArrayList<>();
     for (AddressRange each : ordered) {
@@ -51,15 +51,15 @@ public record AddressRange(long start, long end) {
     return joined;
   }
 
-  /** Writes several for {@link #parse}. */
+  /** Formats ranges for {@link #parse}. */
   public static String text(List<AddressRange> ranges) {
     return ranges.stream().map(AddressRange::toString).collect(Collectors.joining(","));
   }
 
   /**
-   * Reads what {@link #text} wrote.
+   * Parses the result of {@link #text}.
    *
-   * @throws IllegalArgumentException when it is something else
+   * @throws IllegalArgumentException when the text has another form
    */
   public static List<AddressRange> parse(String text) {
     List<AddressRange> ranges = new ArrayList<>();
@@ -76,7 +76,7 @@ public record AddressRange(long start, long end) {
     return ranges;
   }
 
-  /** As in {@code /proc/PID/map_files}, such as {@code 7f00-7f80}. */
+  /** Returns the form of names in {@code /proc/PID/map_files}, such as {@code 7f00-7f80}. */
   @Override
   public String toString() {
     return Long.toHexString(start) + "-" + Long.toHexString(end);

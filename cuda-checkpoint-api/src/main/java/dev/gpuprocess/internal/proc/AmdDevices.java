@@ -6,24 +6,24 @@ import java.util.concurrent.atomic.AtomicReference;
 /** The device files of AMD GPUs that a process has open or mapped. */
 public final class AmdDevices {
 
-  /** Also how stand-ins are named, below a directory of their own. */
+  /** Stand-ins for tests have the same name in a directory of their own. */
   private static final String COMPUTE = "/dev/kfd";
 
   private static final String RENDER = "/dev/dri/renderD";
 
   private AmdDevices() {}
 
-  /** Whether a path is a device file by which an AMD GPU is used. */
+  /** Returns whether a path is a device file of an AMD GPU. */
   public static boolean isDevice(String name) {
     return name.endsWith(COMPUTE) || name.contains(RENDER);
   }
 
   /**
-   * Looks at a process.
+   * Finds a device file that a process has open or mapped.
    *
-   * @param each called for each descriptor and mapping; what it throws ends the look
-   * @return the name of one of them
-   * @throws dev.gpuprocess.error.ProcessUnreadableException when the process may not be looked at
+   * @param each called for each descriptor and mapping; its exceptions end the search
+   * @return the name of one
+   * @throws dev.gpuprocess.error.ProcessUnreadableException when the process may not be read
    */
   public static Optional<String> heldBy(int pid, Runnable each) {
     AtomicReference<String> found = new AtomicReference<>();

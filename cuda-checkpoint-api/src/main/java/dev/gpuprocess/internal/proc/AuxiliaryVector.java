@@ -4,10 +4,12 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.util.OptionalLong;
 
-/** What the kernel told a program when it was executed ({@code /proc/PID/auxv}). */
+/**
+ * The auxiliary vector, which the kernel passes to a program it executes ({@code /proc/PID/auxv}).
+ */
 public final class AuxiliaryVector {
 
-  /** Where 16 bytes are that are random for each program that is executed. */
+  /** The address of 16 random bytes, which differ for each executed program. */
   public static final long AT_RANDOM = 25;
 
   private static final int ENTRY = 2 * Long.BYTES;
@@ -20,7 +22,7 @@ public final class AuxiliaryVector {
    *
    * @param pid a process of 64 bits
    * @param type {@code AT_...}
-   * @return empty when there is none, as of a process that is gone
+   * @return empty when the vector lacks it or the process is gone
    * @throws dev.gpuprocess.error.ProcessUnreadableException when it may not be read
    */
   public static OptionalLong value(long pid, long type) {

@@ -21,8 +21,8 @@ public final class ControlGroup {
   private ControlGroup() {}
 
   /**
-   * How much more memory a process can use before the limit of its group, or of a group above,
-   * makes the kernel kill a process.
+   * Returns how much more memory a process can use before the limit of its group, or of a group
+   * above, makes the kernel kill a process.
    *
    * @param pid the process
    * @return bytes, not counting page cache; empty when no limit can be seen
@@ -39,7 +39,7 @@ public final class ControlGroup {
     return directories.stream().flatMapToLong(directory -> ownRoom(directory).stream()).min();
   }
 
-  /** Those of its group and of the groups above it; none where they cannot be seen. */
+  /** Returns the directories of its group and the groups above; none where they are not visible. */
   private static List<Path> directories(long pid) {
     Matcher group = UNIFIED.matcher(ProcFs.read(pid, "cgroup").orElse(""));
     if (!group.find()) {
@@ -59,7 +59,7 @@ public final class ControlGroup {
   }
 
   /**
-   * How many processors the quotas of a process's group, and of the groups above, allow it.
+   * Returns how many processors the quotas of a process's group and of the groups above allow it.
    *
    * @param pid the process
    * @return such as 1.5; empty when no quota can be seen

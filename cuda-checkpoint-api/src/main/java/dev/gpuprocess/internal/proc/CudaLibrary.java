@@ -1,17 +1,17 @@
 package dev.gpuprocess.internal.proc;
 
-/** Whether a process has loaded CUDA: one that has not cannot use a GPU through it. */
+/** Finds out whether a process has loaded CUDA, without which it cannot use a GPU through CUDA. */
 public final class CudaLibrary {
 
   private CudaLibrary() {}
 
   /**
-   * Looks at the mappings of a process.
+   * Reads the mappings of a process.
    *
    * @param pid the process
    * @return whether it maps libcuda or a device file of NVIDIA's driver; a checkpointed process
    *     still maps libcuda
-   * @throws dev.gpuprocess.error.ProcessUnreadableException when the process may not be looked at
+   * @throws dev.gpuprocess.error.ProcessUnreadableException when the process may not be read
    */
   public static boolean isMappedBy(int pid) {
     return ProcFs.memory(pid).stream()

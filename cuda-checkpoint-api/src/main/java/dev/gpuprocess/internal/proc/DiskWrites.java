@@ -3,6 +3,7 @@ package dev.gpuprocess.internal.proc;
 import java.nio.file.Path;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.Optional;
 import java.util.OptionalLong;
 import java.util.Set;
 
@@ -12,8 +13,7 @@ import java.util.Set;
  */
 public final class DiskWrites {
 
-  private static final Path MOUNTS = Path.of("/proc/self/mountinfo");
-  private static final Path DISKS = Path.of("/proc/diskstats");
+  private static final Path DISKS = ProcFs.kernel("diskstats");
 
   /** File systems of servers: what local disks do says nothing about them. */
   private static final Set<String> REMOTE =
@@ -35,13 +35,6 @@ public final class DiskWrites {
           "orangefs",
           "fuse");
 
-  private static final int DEVICE = 2;
-  private static final int POINT = 4;
-
-  private Path point = Path.of("/");
-  private String device = "";
-  private String type = "";
-
   private DiskWrites() {}
 
   /**
@@ -52,32 +45,21 @@ public final class DiskWrites {
    * @return empty for a file system of a server
    */
   public static OptionalLong below(Path path) {
-    DiskWrites disk = new DiskWrites();
     Path normal = path.normalize();
-    ProcFile.lines(MOUNTS, line -> disk.look(line, normal));
-    if (REMOTE.contains(disk.type) || disk.type.startsWith("fuse.")) {
+    // Of the mounts above the path the one nearest to it, and of several there the last.
+    Optional<Mount> mount =
+        Mount.ours().stream()
+            .filter(each -> normal.startsWith(each.point()))
+            .reduce((found, each) -> each.point().startsWith(found.point()) ? each : found);
+    String type = mount.map(Mount::type).orElse("");
+    if (REMOTE.contains(type) || type.startsWith("fuse.")) {
       return OptionalLong.empty();
     }
     Map<String, Long> writes = new HashMap<>();
     ProcFile.lines(DISKS, line -> add(line, writes));
-    Long own = writes.get(disk.device);
+    Long own = writes.get(mount.map(Mount::device).orElse(""));
     return OptionalLong.of(
         own != null ? own : writes.values().stream().mapToLong(Long::longValue).sum());
-  }
-
-  /** {@code 41 31 254:0 / /home rw,relatime shared:1 - ext4 /dev/vda rw}; the last mount counts. */
-  private void look(String line, Path path) {
-    String[] mount = line.split(" ");
-    int dash = line.indexOf(" - ");
-    if (mount.length <= POINT || dash < 0) {
-      return;
-    }
-    Path place = Path.of(CgroupMounts.text(mount[POINT]));
-    if (path.startsWith(place) && place.startsWith(point)) {
-      point = place;
-      device = mount[DEVICE];
-      type = line.substring(dash + " - ".length()).split(" ")[0];
-    }
   }
 
   /** {@code 254 0 vda READS MERGED SECTORS MS WRITES ...}. */

@@ -6,8 +6,8 @@ import java.util.Map;
 import java.util.Set;
 
 /**
- * The environment that a program was executed with ({@code /proc/PID/environ}). What it sets later
- * for itself is not seen there, and a program may write there what it likes.
+ * The environment that a program was executed with ({@code /proc/PID/environ}). It lacks variables
+ * that the program set later, and the program can overwrite it.
  */
 public final class Environment {
 
@@ -20,8 +20,8 @@ public final class Environment {
    * Reads some variables, in the first 6 MiB.
    *
    * @param pid the process
-   * @param names which
-   * @return those that are there, the first of each name
+   * @param names the names of the variables
+   * @return the variables found, the first of each name
    * @throws dev.gpuprocess.error.ProcessUnreadableException when it may not be read
    */
   public static Map<String, String> of(long pid, Set<String> names) {

@@ -68,80 +68,56 @@ public record FileNode(
    * @throws IOException when it cannot be examined
    */
   public static FileNode of(int descriptor) throws IOException {
-    return at(Path.of("/proc/self/fd", Integer.toString(descriptor)))
+    return at(ProcFs.descriptor(descriptor))
         .orElseThrow(() -> new IOException("descriptor %s is not open".formatted(descriptor)));
   }
 
-  /**
-   * Tells whether both are the same file.
-   *
-   * @param other another file
-   */
+  /** Returns whether both are the same file. */
   public boolean isSameFile(FileNode other) {
     return device == other.device && inode == other.inode;
   }
 
-  /** The permission bits of the mode. */
+  /** Returns the permission bits of the mode. */
   public int permissions() {
     return mode & PERMISSIONS;
   }
 
-  /** Tells whether it is a symbolic link. */
+  /** Returns whether it is a symbolic link. */
   public boolean isLink() {
     return (mode & TYPE) == LINK;
   }
 
-  /** Tells whether it is a directory. */
+  /** Returns whether it is a directory. */
   public boolean isDirectory() {
     return (mode & TYPE) == DIRECTORY;
   }
 
-  /** Tells whether it is a socket. */
+  /** Returns whether it is a socket. */
   public boolean isSocket() {
     return (mode & TYPE) == SOCKET;
   }
 
-  /**
-   * Tells whether it is a regular file.
-   *
-   * @return its type
-   */
+  /** Returns whether it is a regular file. */
   public boolean isRegular() {
     return (mode & TYPE) == REGULAR;
   }
 
-  /**
-   * Tells whether it is a character device.
-   *
-   * @return its type
-   */
+  /** Returns whether it is a character device. */
   public boolean isCharacterDevice() {
     return (mode & TYPE) == CHARACTER;
   }
 
-  /**
-   * Tells whether it is a block device.
-   *
-   * @return its type
-   */
+  /** Returns whether it is a block device. */
   public boolean isBlockDevice() {
     return (mode & TYPE) == BLOCK;
   }
 
-  /**
-   * The kind of the device.
-   *
-   * @return the major number
-   */
+  /** Returns the major number of the device. */
   public int major() {
     return (int) ((number >> 8 & 0xfff) | (number >> 32 & ~0xfff));
   }
 
-  /**
-   * The device among those of its kind.
-   *
-   * @return the minor number
-   */
+  /** Returns the minor number of the device. */
   public int minor() {
     return (int) ((number & 0xff) | (number >> 12 & ~0xff));
   }

@@ -7,12 +7,12 @@ import java.util.Optional;
 import java.util.Set;
 
 /**
- * Tells whether processes are stopped because their control group, or one above it, is frozen.
+ * Finds out whether processes are stopped because their control group, or one above it, is frozen.
  * Every thread is checked, as the threads of one process may be in different groups. If this
  * process cannot see a group, as in a container, the answer depends on where the group's threads
  * wait.
  *
- * <p>Caches what it learns about groups, so an instance is for one check. Not for use by several
+ * <p>Caches the states of groups, so an instance is for one check. Not safe for use by several
  * threads.
  */
 public final class Freezer {
@@ -23,7 +23,7 @@ public final class Freezer {
     THAWED,
     /** At least one thread is frozen, or about to be. */
     FROZEN,
-    /** A group cannot be seen from here, and where its threads wait does not tell. */
+    /** A group is not visible from here, and the wait of its threads gives no answer. */
     UNKNOWN
   }
 
@@ -43,7 +43,7 @@ public final class Freezer {
   /**
    * Starts a check.
    *
-   * @return to be asked about any number of processes
+   * @return an instance for any number of processes
    * @throws dev.gpuprocess.error.ProcessUnreadableException when the mounts of this process cannot
    *     be read
    */

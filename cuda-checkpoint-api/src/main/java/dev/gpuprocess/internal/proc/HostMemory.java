@@ -13,6 +13,9 @@ import java.util.Set;
  */
 public record HostMemory(long available, long swap) {
 
+  /** The file that describes the host. */
+  public static final Path FILE = ProcFs.kernel("meminfo");
+
   /**
    * Reads a file like {@code /proc/meminfo}.
    *
@@ -29,11 +32,7 @@ public record HostMemory(long available, long swap) {
     return ProcFields.bytes(text, Set.of(name)).orElse(0);
   }
 
-  /**
-   * How much can be used before the kernel kills processes.
-   *
-   * @return bytes
-   */
+  /** Returns how many bytes can be used before the kernel kills processes. */
   public long room() {
     return available + swap;
   }

@@ -2,29 +2,26 @@ package dev.gpuprocess.internal.proc;
 
 import java.util.Map;
 import java.util.Optional;
-import java.util.stream.Stream;
 
 /**
- * What the kernel shows of a process that a tracer may just have killed or released. All threads
- * are looked at: a kill stays pending for each thread until that thread acts on it.
+ * The state of a process that a tracer may just have killed or released. All threads are read: a
+ * kill stays pending for each thread until that thread acts on it.
  */
 public enum LifeSign {
   /** It has ended, or is a zombie without living threads. */
   GONE,
-  /** It was killed or is exiting, and nothing can keep it any more. */
+  /** It was killed or is exiting, and will certainly be gone. */
   ENDING,
   /** At least one of its threads is traced, and the tracer may still do anything with it. */
   HELD,
-  /** No kill is pending, it is not exiting, and nobody traces it. */
+  /** No kill is pending, it is not exiting, and no process traces it. */
   FREE;
 
-  private static final long SIGKILL_BIT = 1L << (9 - 1);
-
   /**
-   * Looks at a process.
+   * Reads the state of a process.
    *
    * @param pid its pid; compare the start time before and after, as another process may get the pid
-   * @return what is seen now
+   * @return the state now
    * @throws dev.gpuprocess.error.ProcessUnreadableException when {@code /proc} cannot be read
    */
   public static LifeSign of(long pid) {
@@ -52,8 +49,7 @@ public enum LifeSign {
   }
 
   private static boolean isKilled(Map<String, String> status) {
-    return Stream.of("SigPnd", "ShdPnd")
-        .map(pending -> status.getOrDefault(pending, "0"))
-        .anyMatch(mask -> (Long.parseUnsignedLong(mask, 16) & SIGKILL_BIT) != 0);
+    long pending = Signals.set(status, "SigPnd") | Signals.set(status, "ShdPnd");
+    return (pending & Signals.set(Signals.SIGKILL)) != 0;
   }
 }

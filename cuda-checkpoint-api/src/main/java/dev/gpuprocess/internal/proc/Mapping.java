@@ -10,11 +10,11 @@ import java.util.regex.Pattern;
  * @param start its first address
  * @param end the address after its last
  * @param permissions such as {@code rw-p}: read, write, execute; private or shared
- * @param offset where in the file behind it the mapping begins
- * @param device the file system of the file behind it, such as {@code fe:00}
- * @param inode of the file behind it, 0 when there is none
- * @param name the file behind it, or what the kernel calls it, such as {@code [heap]}; empty for
- *     unnamed memory
+ * @param offset the offset in the mapped file
+ * @param device the file system of the mapped file, such as {@code fe:00}
+ * @param inode the inode of the mapped file; 0 for memory without a file
+ * @param name the mapped file, or the kernel's name such as {@code [heap]}; empty for unnamed
+ *     memory
  */
 public record Mapping(
     long start, long end, String permissions, long offset, String device, long inode, String name) {
@@ -47,25 +47,24 @@ public record Mapping(
             name == null ? "" : name));
   }
 
-  /** The addresses. */
+  /** Returns the addresses. */
   public AddressRange addresses() {
     return new AddressRange(start, end);
   }
 
-  /** Whether it is memory without a file and without a name, as {@code malloc} and drivers use. */
+  /** Returns whether it is memory without file and name, as {@code malloc} and drivers use. */
   public boolean isUnnamedMemory() {
     return inode == 0 && name.isEmpty();
   }
 
-  /** Whether it can be read and written and is the process's own. */
+  /** Returns whether it is private, readable and writable. */
   public boolean isPrivateWritable() {
     return permissions.startsWith("rw") && permissions.endsWith("p");
   }
 
   /**
-   * The address range as in the names of {@code /proc/PID/map_files}.
-   *
-   * @return such as {@code 7f00-7f80}
+   * Returns the address range as in the names of {@code /proc/PID/map_files}, such as {@code
+   * 7f00-7f80}.
    */
   public String range() {
     return Long.toHexString(start) + "-" + Long.toHexString(end);

@@ -4,6 +4,6 @@ package dev.gpuprocess.internal.proc;
  * An open descriptor of a process.
  *
  * @param number the descriptor
- * @param target what {@code /proc/PID/fd/N} points to: a path, or {@code socket:[N]} and the like
+ * @param target the target of {@code /proc/PID/fd/N}: a path, or {@code socket:[N]} and the like
  */
 public record OpenFile(int number, String target) {}

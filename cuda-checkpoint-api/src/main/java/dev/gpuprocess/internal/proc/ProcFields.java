@@ -7,7 +7,7 @@ import java.util.Set;
 import java.util.regex.Pattern;
 import java.util.stream.Stream;
 
-/** Text of the kernel made of lines such as {@code RssAnon: 1234 kB}. */
+/** Parses text of the kernel with lines such as {@code RssAnon: 1234 kB}. */
 public final class ProcFields {
 
   private static final Pattern NEWLINE = Pattern.compile("\n", Pattern.LITERAL);
@@ -15,7 +15,7 @@ public final class ProcFields {
   private ProcFields() {}
 
   /**
-   * The values by name.
+   * Returns the values by name.
    *
    * @param text such as the content of {@code /proc/PID/status}
    * @return the values without the white space around them
@@ -49,8 +49,9 @@ public final class ProcFields {
   }
 
   /**
-   * The lines of a text of the kernel. Only a newline ends one: a carriage return, which {@link
-   * String#lines()} also takes for an end, can be in the name of a process, a group or a file.
+   * Returns the lines of a text of the kernel. Only a newline ends one: a carriage return, which
+   * {@link String#lines()} also takes for an end, can be in the name of a process, a group or a
+   * file.
    */
   static Stream<String> lines(String text) {
     return text.isEmpty() ? Stream.empty() : NEWLINE.splitAsStream(text);

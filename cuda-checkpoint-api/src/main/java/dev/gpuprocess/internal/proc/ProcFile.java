@@ -2,6 +2,7 @@ package dev.gpuprocess.internal.proc;
 
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ProcessUnreadableException;
+import dev.gpuprocess.internal.time.IoSupplier;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.InputStream;
@@ -37,13 +38,9 @@ final class ProcFile {
 
   private static final int BUFFER_BYTES = 1 << 14;
   private static final int ATTEMPTS = 3;
-  private static final Path SELF = Path.of("/proc/self/stat");
+  private static final Path SELF = ProcFs.self("stat");
 
   private ProcFile() {}
-
-  private interface Reading<T> {
-    T read() throws IOException;
-  }
 
   /**
    * Reads a file.
@@ -139,10 +136,10 @@ final class ProcFile {
     }
   }
 
-  private static <T> Optional<T> unlessGone(Path path, Reading<T> reading) {
+  private static <T> Optional<T> unlessGone(Path path, IoSupplier<T> reading) {
     for (int attempt = 1; ; attempt++) {
       try {
-        return Optional.of(reading.read());
+        return Optional.of(reading.get());
       } catch (NoSuchFileException gone) {
         return Optional.empty();
       } catch (IOException e) {

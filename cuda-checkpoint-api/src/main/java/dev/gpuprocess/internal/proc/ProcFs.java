@@ -25,7 +25,9 @@ import java.util.function.Consumer;
  */
 public final class ProcFs {
 
-  private static final Path PROC = Path.of("/proc");
+  /** Where the file system is mounted. */
+  public static final Path ROOT = Path.of("/proc");
+
   private static final Set<String> ANONYMOUS = Set.of("RssAnon", "RssShmem");
   private static final int MAX_ARGUMENT_BYTES = 4096;
   private static final String CUT = "...";
@@ -36,7 +38,7 @@ public final class ProcFs {
    * Reads {@code /proc/PID/stat}.
    *
    * @param pid any number
-   * @return empty when there is no such process
+   * @return empty when the process does not exist
    */
   public static Optional<ProcStat> stat(long pid) {
     if (pid <= 0 || pid > Integer.MAX_VALUE) {
@@ -48,12 +50,11 @@ public final class ProcFs {
         : livingThread(pid).map(thread -> leader.get().livingAs(thread)).or(() -> leader);
   }
 
-  /** A thread that stands in for the main thread. */
   /**
-   * A thread of a process that lives: one that has ended has no memory, the first one included.
+   * Returns a living thread of a process: an ended thread, the first one included, has no memory.
    *
    * @param pid the process
-   * @return the id of one; that of the process when there is none
+   * @return the id of a living thread; the pid when there is none
    */
   public static int anyThread(int pid) {
     return livingThread(pid).map(ProcStat::pid).orElse(pid);
@@ -67,19 +68,19 @@ public final class ProcFs {
    * Reads the {@code stat} files of all threads of a process.
    *
    * @param pid the process
-   * @return one for each thread, with the thread's id in place of the pid; empty when it is gone
+   * @return one for each thread, with the thread's id as the pid; empty when the process is gone
    */
   public static List<ProcStat> tasks(long pid) {
     return threads(pid).stream().flatMap(thread -> task(pid, thread).stream()).toList();
   }
 
   /**
-   * Reads the {@code stat} file of one thread. Of a first thread that has ended {@link #stat} and
-   * {@link #status} return what another thread has; this does not.
+   * Reads the {@code stat} file of one thread. If the first thread has ended, {@link #stat} and
+   * {@link #status} return the fields of another thread; this method does not.
    *
    * @param pid the process
    * @param thread one of its threads
-   * @return with the thread's id in place of the pid; empty when the thread is gone
+   * @return with the thread's id as the pid; empty when the thread is gone
    */
   public static Optional<ProcStat> task(long pid, int thread) {
     return parse(taskDirectory(pid, thread));
@@ -100,7 +101,40 @@ public final class ProcFs {
   }
 
   private static Path directory(long pid) {
-    return PROC.resolve(Long.toString(pid));
+    return ROOT.resolve(Long.toString(pid));
+  }
+
+  /**
+   * Returns the path of what {@code /proc} shows of a process or thread.
+   *
+   * @param pid its number
+   * @param names below its directory, such as {@code ns} and {@code net}
+   */
+  public static Path file(long pid, String... names) {
+    return below(directory(pid), names);
+  }
+
+  /** Returns the path of what {@code /proc} shows of this process. */
+  public static Path self(String... names) {
+    return below(ROOT.resolve("self"), names);
+  }
+
+  private static Path below(Path directory, String... names) {
+    Path path = directory;
+    for (String name : names) {
+      path = path.resolve(name);
+    }
+    return path;
+  }
+
+  /** Returns a path that leads to an open file of this process, whatever its name is by now. */
+  public static Path descriptor(int number) {
+    return self("fd", Integer.toString(number));
+  }
+
+  /** Returns the path of a file of the kernel that is not about a process. */
+  public static Path kernel(String name) {
+    return ROOT.resolve(name);
   }
 
   static Path taskDirectory(long pid, int thread) {
@@ -108,7 +142,8 @@ public final class ProcFs {
   }
 
   /**
-   * The directory that shows what a process has: that of its main thread, or of one that is alive.
+   * Returns the directory of the main thread of a process or, if that has ended, of a living
+   * thread.
    */
   static Path alive(long pid) {
     return stat(pid).filter(ProcStat::firstThreadEnded).isEmpty()
@@ -140,7 +175,7 @@ public final class ProcFs {
   public static List<Integer> processes() {
     List<Integer> processes = new ArrayList<>();
     ProcFile.names(
-        PROC,
+        ROOT,
         name -> {
           if (Character.isDigit(name.charAt(0))) {
             processes.add(Integer.valueOf(name));
@@ -186,7 +221,7 @@ public final class ProcFs {
   }
 
   /**
-   * Visits the descriptors of a process, of which there may be a million.
+   * Visits the descriptors of a process, which may be a million.
    *
    * @param pid the process
    * @param each called with each descriptor and its target; an exception ends the walk
@@ -230,7 +265,7 @@ public final class ProcFs {
   }
 
   /**
-   * Visits the mappings of a process, of which there may be a million.
+   * Visits the mappings of a process, which may be a million.
    *
    * @param pid the process
    * @param each called with each mapping, ordered by address; an exception ends the walk
@@ -249,7 +284,21 @@ public final class ProcFs {
     return ProcFields.parse(read(pid, "status").orElse(""));
   }
 
-  /** The status of one thread; empty when it is gone. */
+  /**
+   * Reads the pid of a process, or the id of a thread, in its own pid namespace, which differs from
+   * the one here for a process of a container.
+   *
+   * @param pid a process or a thread
+   * @return empty when it is gone
+   */
+  public static OptionalInt innermostPid(long pid) {
+    String pids = status(pid).getOrDefault("NSpid", "");
+    return pids.isEmpty()
+        ? OptionalInt.empty()
+        : OptionalInt.of(Integer.parseInt(pids.substring(pids.lastIndexOf('\t') + 1)));
+  }
+
+  /** Reads the status of one thread; empty when it is gone. */
   static Map<String, String> status(long pid, int thread) {
     return ProcFields.parse(ProcFile.text(taskDirectory(pid, thread).resolve("status")).orElse(""));
   }
@@ -284,7 +333,7 @@ public final class ProcFs {
   }
 
   /**
-   * The memory that a dump of a process would write: resident pages that no file backs.
+   * Returns how much memory a dump of a process would write: its resident pages that no file backs.
    *
    * @param pid the process
    * @return bytes; 0 when it is gone
@@ -294,7 +343,7 @@ public final class ProcFs {
   }
 
   /**
-   * Tells whether a process is stopped, or about to be, because a control group is frozen.
+   * Returns whether a process is stopped, or about to be, because a control group is frozen.
    *
    * @param pid the process
    * @return true when the group of any of its threads, or one above it, is frozen, in either
@@ -305,7 +354,7 @@ public final class ProcFs {
   }
 
   /**
-   * Tells whether a process has ended or is about to: it was killed or exits, but is not yet a
+   * Returns whether a process has ended or is about to: it was killed or exits, but is not yet a
    * zombie. That takes a tenth of a second when the kernel has much to tear down.
    *
    * @param pid the process
@@ -316,13 +365,9 @@ public final class ProcFs {
     return sign == LifeSign.GONE || sign == LifeSign.ENDING;
   }
 
-  /**
-   * The current time in the units of process start times.
-   *
-   * @return clock ticks since boot
-   */
+  /** Returns the current time in the unit of process start times, clock ticks since boot. */
   public static long ticksNow() {
-    String uptime = ProcFile.text(PROC.resolve("uptime")).orElse("");
+    String uptime = ProcFile.text(ROOT.resolve("uptime")).orElse("");
     if (uptime.isBlank()) {
       throw new ProcessUnreadableException(
           "/proc is not mounted", Failure.of("read /proc/uptime", 0));

@@ -61,53 +61,33 @@ public record ProcStat(
         false);
   }
 
-  /** The process after its main thread has ended, with the state of a thread that is alive. */
+  /** Returns this process, whose main thread has ended, with the state of a living thread. */
   ProcStat livingAs(ProcStat thread) {
     return new ProcStat(
         pid, name, thread.state, parent, group, session, thread.flags, startTicks, true);
   }
 
-  /**
-   * Tells whether a signal or a tracer has stopped it.
-   *
-   * @return true in the states T and t
-   */
+  /** Returns whether a signal or a tracer has stopped it (state T or t). */
   public boolean isStopped() {
     return state == 'T' || state == 't';
   }
 
-  /**
-   * Tells whether a tracer has stopped it.
-   *
-   * @return true in the state t
-   */
+  /** Returns whether a tracer has stopped it (state t). */
   public boolean isHeldByTracer() {
     return state == 't';
   }
 
-  /**
-   * Tells whether it has ended.
-   *
-   * @return true for a zombie, which only waits to be reaped by its parent
-   */
+  /** Returns whether it has ended; a zombie has. */
   public boolean isDead() {
     return state == 'Z' || state == 'X' || state == 'x';
   }
 
-  /**
-   * Tells whether it is exiting.
-   *
-   * @return true from the beginning of its exit, also while it dumps core
-   */
+  /** Returns whether it is exiting, from the beginning of its exit, also while it dumps core. */
   public boolean isExiting() {
     return (flags & (PF_EXITING | PF_SIGNALED)) != 0;
   }
 
-  /**
-   * Tells whether it is the leader of its session.
-   *
-   * @return true when the session id is the pid
-   */
+  /** Returns whether it is the leader of its session. */
   public boolean leadsSession() {
     return session == pid;
   }

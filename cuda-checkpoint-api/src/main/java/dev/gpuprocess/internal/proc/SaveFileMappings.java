@@ -1,14 +1,13 @@
 package dev.gpuprocess.internal.proc;
 
-import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.function.Predicate;
 import java.util.regex.Pattern;
 
 /**
- * The mappings by which a process has its GPU memory in files in memory, or in those of an image,
- * instead of in memory of its own.
+ * Mappings of files, in memory or of an image, that hold the GPU memory of a checkpointed process
+ * instead of anonymous memory.
  */
 public final class SaveFileMappings {
 
@@ -25,8 +24,8 @@ public final class SaveFileMappings {
   private SaveFileMappings() {}
 
   /**
-   * Whether it may be one, as far as its name tells: a program can have files without a name of its
-   * own.
+   * Returns whether a mapping may be one, judged by its name: a program can have nameless files
+   * itself.
    */
   public static boolean is(Mapping mapping) {
     return mapping.permissions().startsWith("rw-")
@@ -36,9 +35,9 @@ public final class SaveFileMappings {
   }
 
   /**
-   * Whether it is one.
+   * Returns whether a mapping is one.
    *
-   * @param areas where the driver has saved GPU memory
+   * @param areas the driver's save areas
    */
   public static boolean is(Mapping mapping, List<AddressRange> areas) {
     return is(mapping) && (!isNameless(mapping.name()) || isIn(mapping, areas));
@@ -52,23 +51,23 @@ public final class SaveFileMappings {
     return mapping.permissions().endsWith("p");
   }
 
-  /** Whether a file has the name of one, as the kernel shows it or without what that adds. */
+  /** Returns whether a file has such a name, with or without the kernel's suffix. */
   public static boolean isName(String name) {
     return NAMED.matcher(name).matches() || isNameless(name) || isNameless(name + DELETED);
   }
 
-  /** Whether a file has no name. */
+  /** Returns whether a file was created without a name. */
   public static boolean isNameless(String name) {
     return NAMELESS.matcher(name).matches();
   }
 
-  /** Whether a file has no name any more, or never had one. */
+  /** Returns whether a file has no name any more, or never had one. */
   public static boolean isDeleted(String name) {
     return name.endsWith(DELETED);
   }
 
   /**
-   * How much memory a process may have in them, in bytes, as far as their names tell.
+   * Returns how many bytes a process may have in such mappings, judged by their names.
    *
    * @throws dev.gpuprocess.error.ProcessUnreadableException when the mappings may not be read
    */
@@ -77,7 +76,7 @@ public final class SaveFileMappings {
   }
 
   /**
-   * Finds those that may be such mappings, as far as their names tell.
+   * Finds mappings that may be such, judged by their names.
    *
    * @throws dev.gpuprocess.error.ProcessUnreadableException when the mappings may not be read
    */
@@ -86,9 +85,9 @@ public final class SaveFileMappings {
   }
 
   /**
-   * Finds them.
+   * Finds the mappings.
    *
-   * @param areas where the driver has saved GPU memory
+   * @param areas the driver's save areas
    * @throws dev.gpuprocess.error.ProcessUnreadableException when the mappings may not be read
    */
   public static List<Mapping> of(int pid, List<AddressRange> areas) {
@@ -108,8 +107,8 @@ public final class SaveFileMappings {
   }
 
   /**
-   * Whether a process has written to what it has privately from such files, so that the files no
-   * longer have all of its bytes. The kernel counts pages for that.
+   * Returns whether a process has written to private mappings of such files, so that the files no
+   * longer have all of its bytes. The kernel counts such pages.
    *
    * @param mappings of the process
    * @throws dev.gpuprocess.error.ProcessUnreadableException when it may not be read
@@ -118,7 +117,7 @@ public final class SaveFileMappings {
     OwnPages counted =
         new OwnPages(
             mappings.stream().filter(SaveFileMappings::isPrivate).map(Mapping::addresses).toList());
-    ProcFile.lines(Path.of("/proc", Integer.toString(pid), "smaps"), counted::add);
+    ProcFile.lines(ProcFs.file(pid, "smaps"), counted::add);
     return counted.found;
   }
 

@@ -7,25 +7,25 @@ import java.util.Optional;
 import java.util.OptionalInt;
 
 /**
- * Why a process would not answer the driver: a signal or a tracer has stopped it, or some of its
- * threads.
+ * The reason why a process does not answer the driver: a signal or a tracer has stopped it, or some
+ * of its threads.
  *
  * @param what the reason, to follow the name of the process
- * @param cure what lets the process continue
- * @param mayLast how long it has lasted at most when it passes by itself: a controller that makes
- *     system calls in a process stops its threads too. Zero for what does not pass
+ * @param cure the action that continues the process
+ * @param mayLast the maximum duration if the stop ends by itself: a controller that makes remote
+ *     calls in a process stops its threads too. Zero for a stop that does not end
  */
 public record Standstill(String what, String cure, Duration mayLast) {
 
   /** A controller holds a thread for less than a millisecond, on a machine that is not busy. */
   private static final Duration BORROWED = Duration.ofSeconds(1);
 
-  /** What this JVM traces it lets go, or it has failed. */
+  /** A stop by this JVM is longer only if a remote call has failed. */
   private static final Duration BORROWED_BY_US = Duration.ofSeconds(10);
 
   /**
-   * Checks every thread: a tracer can stop single threads while the process seems to run. What may
-   * pass by itself is given the time.
+   * Checks every thread: a tracer can stop single threads while the process seems to run. A stop
+   * that may end by itself is waited for.
    *
    * @return empty when no thread is stopped, and for a process that is gone
    */

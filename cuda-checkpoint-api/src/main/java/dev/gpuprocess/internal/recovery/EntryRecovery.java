@@ -3,8 +3,8 @@ package dev.gpuprocess.internal.recovery;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.journal.Journal;
 import dev.gpuprocess.internal.journal.JournalEntry;
+import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.lock.ProcessLock;
-import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.progress.RecoveryOutcome;
 import java.util.function.Supplier;
 

@@ -74,7 +74,7 @@ public record GpuHandles(List<OpenFile> descriptors, List<Mapping> mappings) {
 
   /** Checks that all are devices: any file may have such a name. */
   void requireDevices(int pid) throws NotReleasableException {
-    Path process = Path.of("/proc", Integer.toString(pid));
+    Path process = ProcFs.file(pid);
     for (OpenFile file : descriptors) {
       requireDevice(process.resolve("fd/" + file.number()), file.target());
     }

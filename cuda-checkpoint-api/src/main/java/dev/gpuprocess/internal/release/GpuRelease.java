@@ -1,6 +1,7 @@
 package dev.gpuprocess.internal.release;
 
 import dev.gpuprocess.internal.linux.Descriptors;
+import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.proc.OpenFile;
 import dev.gpuprocess.internal.proc.ProcFs;
@@ -33,7 +34,6 @@ public final class GpuRelease {
 
   private static final int NO_ACCESS = 0;
   private static final int PRIVATE_FIXED_ANONYMOUS_NORESERVE = 0x4032;
-  private static final int O_CLOEXEC = 0x80000;
   private static final Pattern FLAGS = Pattern.compile("(?m)^flags:\\s*([0-7]{1,12})$");
 
   private GpuRelease() {}
@@ -102,7 +102,7 @@ public final class GpuRelease {
         throw new NotReleasableException(
             "the flags of its descriptor %s are not known".formatted(file.number()));
       }
-      flags.put(file.number(), (int) Long.parseLong(told.group(1), 8) & O_CLOEXEC);
+      flags.put(file.number(), (int) Long.parseLong(told.group(1), 8) & Libc.O_CLOEXEC);
     }
     return flags;
   }

@@ -3,6 +3,7 @@ package dev.gpuprocess.internal.release;
 import dev.gpuprocess.internal.linux.Descriptors;
 import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.internal.proc.FileNode;
+import dev.gpuprocess.internal.proc.ProcFs;
 import java.nio.file.FileSystemException;
 import java.nio.file.Path;
 
@@ -24,11 +25,11 @@ final class NullDevice {
    * @throws NotReleasableException when the process has none
    */
   static int open(int pid) throws NotReleasableException {
-    Path path = Path.of("/proc", Integer.toString(pid), "root", "dev", "null");
+    Path path = ProcFs.file(pid, "root", "dev", "null");
     try {
       int held = Descriptors.hold(path); // whatever it is, that does nothing to it
       try {
-        Path same = Path.of("/proc/self/fd", Integer.toString(held));
+        Path same = ProcFs.descriptor(held);
         if (FileNode.at(same).filter(NullDevice::is).isEmpty()) {
           throw new NotReleasableException("its /dev/null is another file");
         }

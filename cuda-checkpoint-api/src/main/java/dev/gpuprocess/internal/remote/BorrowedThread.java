@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.remote;
 
+import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.internal.linux.NativeCallException;
 import dev.gpuprocess.internal.linux.ProcessMemory;
 import dev.gpuprocess.internal.remote.Registers.Name;
@@ -30,7 +31,6 @@ public final class BorrowedThread {
   private static final int MOST_RESTARTS = 100;
   private static final long PATIENCE = 2_000_000_000;
 
-  private static final int READ_WRITE = 3;
   private static final int PRIVATE_ANONYMOUS = 0x22;
 
   /** The length of {@code mov %r9,(%r8)}. */
@@ -213,7 +213,7 @@ public final class BorrowedThread {
    */
   public long map(long bytes)
       throws RemoteCallException, UntraceableException, NativeCallException {
-    long address = call(SystemCall.MMAP, 0, bytes, READ_WRITE, PRIVATE_ANONYMOUS, -1, 0);
+    long address = call(SystemCall.MMAP, 0, bytes, Libc.PROT_READ_WRITE, PRIVATE_ANONYMOUS, -1, 0);
     onTheWayHome(SystemCall.MUNMAP, address, bytes);
     return address;
   }

@@ -1,8 +1,10 @@
 package dev.gpuprocess.internal.remote;
 
+import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.internal.linux.NativeCallException;
 import dev.gpuprocess.internal.linux.ProcessMemory;
 import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.Signals;
 import dev.gpuprocess.internal.remote.Registers.Name;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
@@ -21,8 +23,6 @@ import java.util.Set;
  */
 record OwnState(Registers registers, Registers again, long mask) {
 
-  private static final int EINTR = 4;
-
   /** ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND, ERESTART_RESTARTBLOCK: seen by tracers only. */
   private static final Set<Long> RESTARTS = Set.of(-512L, -513L, -514L, -516L);
 
@@ -32,7 +32,7 @@ record OwnState(Registers registers, Registers again, long mask) {
   private static final long RESTART_WITHOUT_HANDLER = -514;
 
   /**
-   * What the kernel ends with EINTR also for a tracer's sake, without having done anything:
+   * What the kernel ends with Libc.EINTR also for a tracer's sake, without having done anything:
    * epoll_wait, epoll_pwait, epoll_pwait2, rt_sigtimedwait, semop, semtimedop, io_getevents,
    * io_pgetevents, and with a timeout on the socket read, recvfrom, recvmsg, accept, accept4.
    */
@@ -61,14 +61,14 @@ record OwnState(Registers registers, Registers again, long mask) {
   }
 
   /**
-   * Takes an EINTR back that is of our making: the kernel then restarts the call, unless a signal
-   * handler is called.
+   * Takes an Libc.EINTR back that is of our making: the kernel then restarts the call, unless a
+   * signal handler is called.
    *
    * @return the thread's registers
    */
   static Registers settle(Tracee thread) throws UntraceableException, NativeCallException {
     Registers own = thread.registers();
-    if (own.get(Name.RAX) != -EINTR
+    if (own.get(Name.RAX) != -Libc.EINTR
         || !INTERRUPTED.contains((long) (int) own.get(Name.ORIG_RAX))
         || hasSignal(thread.task())) {
       return own;
@@ -95,7 +95,7 @@ record OwnState(Registers registers, Registers again, long mask) {
 
   /**
    * A call that was restarted once has lost its number, but for the instruction before it: {@code
-   * mov $NUMBER,%eax}. Without that the kernel answers EINTR.
+   * mov $NUMBER,%eax}. Without that the kernel answers Libc.EINTR.
    */
   private static long numberInCode(Registers own, ProcessMemory memory) {
     try {
@@ -110,12 +110,8 @@ record OwnState(Registers registers, Registers again, long mask) {
   /** Whether the call was interrupted by more than us. */
   private static boolean hasSignal(int task) {
     Map<String, String> status = ProcFs.status(task);
-    long pending = set(status, "SigPnd") | set(status, "ShdPnd");
-    return (pending & ~set(status, "SigBlk")) != 0;
-  }
-
-  private static long set(Map<String, String> status, String name) {
-    return Long.parseUnsignedLong(status.getOrDefault(name, "0"), 16);
+    long pending = Signals.set(status, "SigPnd") | Signals.set(status, "ShdPnd");
+    return (pending & ~Signals.set(status, "SigBlk")) != 0;
   }
 
   /**

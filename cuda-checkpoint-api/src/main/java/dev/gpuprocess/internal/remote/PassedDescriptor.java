@@ -1,6 +1,7 @@
 package dev.gpuprocess.internal.remote;
 
 import dev.gpuprocess.internal.linux.Descriptors;
+import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.internal.linux.ProcessDescriptor;
 import java.io.IOException;
 import java.nio.ByteBuffer;
@@ -18,16 +19,13 @@ public final class PassedDescriptor implements AutoCloseable {
   private static final int VECTOR = 16;
   private static final int MESSAGE = 64;
 
-  private static final int AF_UNIX = 1;
-  private static final int SOCK_DGRAM_CLOEXEC = 2 | 0x80000;
-  private static final int MSG_DONTWAIT_CMSG_CLOEXEC = 0x40 | 0x40000000;
+  private static final int SOCK_DGRAM_CLOEXEC = 2 | Libc.O_CLOEXEC;
+  private static final int MSG_DONTWAIT_CMSG_CLOEXEC = Libc.MSG_DONTWAIT | Libc.MSG_CMSG_CLOEXEC;
 
   private static final int NONE = -1;
 
   /** On the way home: three descriptors are closed, and memory is unmapped. */
   private static final int CALLS = 4;
-
-  private static final int EMFILE = 24;
 
   private final BorrowedThread thread;
   private final int number;
@@ -72,9 +70,9 @@ public final class PassedDescriptor implements AutoCloseable {
     thread.memory().write(scratch, vectors(second, first + Integer.BYTES));
     thread.onTheWayHome(SystemCall.PROCESS_VM_READV, self, scratch, 1, scratch + VECTOR, 1, 0);
     try {
-      thread.call(SystemCall.SOCKETPAIR, AF_UNIX, SOCK_DGRAM_CLOEXEC, 0, first);
+      thread.call(SystemCall.SOCKETPAIR, Libc.AF_UNIX, SOCK_DGRAM_CLOEXEC, 0, first);
     } catch (RemoteCallException e) {
-      throw e.errno() == EMFILE ? noNumber(thread, e) : e;
+      throw e.errno() == Libc.EMFILE ? noNumber(thread, e) : e;
     }
     thread.already();
     return thread.memory().readLong(first);

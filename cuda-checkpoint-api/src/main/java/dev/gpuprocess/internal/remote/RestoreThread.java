@@ -61,15 +61,4 @@ public final class RestoreThread {
     return List.of(
         status.getOrDefault("Seccomp", "0"), status.getOrDefault("Seccomp_filters", "0"));
   }
-
-  /**
-   * Tells its id in the pid namespace of its process, which {@code gettid} returns in it.
-   *
-   * @param thread its id here
-   */
-  public static int ownNumber(int thread) {
-    String[] numbers =
-        ProcFs.status(thread).getOrDefault("NSpid", Integer.toString(thread)).split("\\s+");
-    return Integer.parseInt(numbers[numbers.length - 1]);
-  }
 }

@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.remote;
 
+import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.internal.linux.NativeCallException;
 import java.util.ArrayList;
 import java.util.List;
@@ -7,7 +8,6 @@ import java.util.List;
 /** What seccomp would say to a system call of a thread. */
 final class SeccompFilters {
 
-  private static final int ENOENT = 2;
   private static final int MOST = 1024;
 
   private static final int ALLOW = 0x7fff0000;
@@ -31,7 +31,7 @@ final class SeccompFilters {
       throw unknown(thread.task(), "it has too many of them");
     } catch (NativeCallException e) {
       // Where none was read it may be that there are none, or that they may not be read.
-      if (thread.filtered() && (programs.isEmpty() || e.errno() != ENOENT)) {
+      if (thread.filtered() && (programs.isEmpty() || e.errno() != Libc.ENOENT)) {
         throw unknown(thread.task(), e.toString());
       }
     }

@@ -1,14 +1,13 @@
 package dev.gpuprocess.internal.remote;
 
 import dev.gpuprocess.internal.linux.NativeCallException;
+import dev.gpuprocess.internal.linux.Processes;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
-import dev.gpuprocess.internal.process.Processes;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.io.InputStream;
 import java.nio.file.Files;
-import java.nio.file.Path;
 import java.util.Map;
 import java.util.Optional;
 
@@ -46,8 +45,7 @@ final class Suitability {
 
   /** x32 included. What cannot be read shows in its registers. */
   private static boolean isFor32Bits(ProcessIdentity process) {
-    try (InputStream in =
-        Files.newInputStream(Path.of("/proc", Integer.toString(process.pid()), "exe"))) {
+    try (InputStream in = Files.newInputStream(ProcFs.file(process.pid(), "exe"))) {
       byte[] head = in.readNBytes(ELF_CLASS + 1);
       return head.length > ELF_CLASS && head[ELF_CLASS] == CLASS_32;
     } catch (IOException notTold) {

@@ -3,10 +3,10 @@ package dev.gpuprocess.internal.remote;
 import dev.gpuprocess.internal.linux.NativeCallException;
 import dev.gpuprocess.internal.linux.Ptrace;
 import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.time.Uninterrupted;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.util.Optional;
 import java.util.Set;
-import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
 
 /** A thread of another process that this thread traces. For use by this thread. */
@@ -175,7 +175,7 @@ final class Tracee {
         throw gone();
       }
       if (late) {
-        LockSupport.parkNanos(pause);
+        Uninterrupted.pause(pause);
         pause = Math.min(2 * pause, LONGEST_PAUSE);
       } else {
         Thread.yield();

@@ -3,6 +3,7 @@ package dev.gpuprocess.internal.remote;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.linux.NativeCallException;
 import dev.gpuprocess.internal.linux.Ptrace;
+import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.internal.time.Uninterrupted;
@@ -41,7 +42,7 @@ final class TracerThread {
     FutureTask<T> task =
         new FutureTask<>(
             () -> {
-              self.complete(Path.of("/proc/thread-self").toRealPath());
+              self.complete(ProcFs.kernel("thread-self").toRealPath());
               return session.trace(requests.get());
             });
     Thread thread = new Thread(task, "gpuprocess tracer of " + pid);

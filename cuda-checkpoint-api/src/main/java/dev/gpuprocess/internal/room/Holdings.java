@@ -3,7 +3,6 @@ package dev.gpuprocess.internal.room;
 import dev.gpuprocess.cuda.Gpu;
 import dev.gpuprocess.cuda.GpuReading;
 import dev.gpuprocess.cuda.GpuUuid;
-import dev.gpuprocess.internal.process.PidNamespace;
 import dev.gpuprocess.internal.text.Bytes;
 import java.util.List;
 import java.util.Map;

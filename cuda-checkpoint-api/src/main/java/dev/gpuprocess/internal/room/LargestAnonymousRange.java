@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.room;
 
+import dev.gpuprocess.internal.proc.ProcFs;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
@@ -37,7 +38,7 @@ final class LargestAnonymousRange {
    */
   static OptionalLong of(int pid) {
     LargestAnonymousRange counted = new LargestAnonymousRange();
-    Path smaps = Path.of("/proc", Integer.toString(pid), "smaps");
+    Path smaps = ProcFs.file(pid, "smaps");
     // File names can be any bytes, and the file can have hundreds of megabytes.
     try (BufferedReader lines = Files.newBufferedReader(smaps, StandardCharsets.ISO_8859_1)) {
       for (String line = lines.readLine(); line != null; line = lines.readLine()) {

@@ -3,12 +3,12 @@ package dev.gpuprocess.internal.room;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.proc.ProcFields;
+import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.SaveFileMappings;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
-import java.nio.file.Path;
 import java.time.Duration;
 import java.util.OptionalLong;
 import java.util.Set;
@@ -83,9 +83,7 @@ final class SaveArea {
   private static OptionalLong sum(int pid, String file, Set<String> fields) {
     try {
       return ProcFields.bytes(
-          Files.readString(
-              Path.of("/proc", Integer.toString(pid), file), StandardCharsets.ISO_8859_1),
-          fields);
+          Files.readString(ProcFs.file(pid, file), StandardCharsets.ISO_8859_1), fields);
     } catch (IOException | NumberFormatException e) {
       // The process is gone or may not be read: the caller must not take that for zero.
       return OptionalLong.empty();

@@ -13,7 +13,6 @@ import dev.gpuprocess.internal.remote.SystemCall;
 import dev.gpuprocess.internal.remote.UntraceableException;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
-import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -36,7 +35,6 @@ public final class OwnMemory {
   private static final Duration BORROWING = Duration.ofSeconds(60);
 
   private static final long PART_BYTES = 16 << 20;
-  private static final Path MEMORY = Path.of("/proc/meminfo");
   private static final int MAYMOVE_FIXED = 3;
 
   private OwnMemory() {}
@@ -54,7 +52,7 @@ public final class OwnMemory {
     for (AddressRange range : ranges) {
       for (long at = range.start(); at < range.end(); at += PIECE_BYTES) {
         AddressRange piece = new AddressRange(at, Math.min(range.end(), at + PIECE_BYTES));
-        if (HostMemory.read(MEMORY).available() < piece.bytes() + SPARE_BYTES) {
+        if (HostMemory.read(HostMemory.FILE).available() < piece.bytes() + SPARE_BYTES) {
           throw new IOException("this machine has no memory to spare");
         }
         boolean unused =

@@ -9,6 +9,7 @@ import dev.gpuprocess.internal.linux.IoExecutor;
 import dev.gpuprocess.internal.linux.NamelessFile;
 import dev.gpuprocess.internal.proc.AddressRange;
 import dev.gpuprocess.internal.proc.Mapping;
+import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.SaveFileMappings;
 import dev.gpuprocess.internal.time.WorkLimit;
 import java.io.IOException;
@@ -69,7 +70,7 @@ record SaveFile(int number, BlockFile file, List<Mapping> mappings) implements A
 
   /** Whether it is on the file system of a directory, where it can have another name. */
   boolean isOn(Path directory) throws IOException {
-    Path self = Path.of("/proc/self/fd/" + file.descriptor());
+    Path self = ProcFs.descriptor(file.descriptor());
     return Files.getAttribute(self, DEVICE).equals(Files.getAttribute(directory, DEVICE));
   }
 

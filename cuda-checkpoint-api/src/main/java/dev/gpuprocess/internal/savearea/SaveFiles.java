@@ -10,10 +10,12 @@ import dev.gpuprocess.internal.linux.DirectoryMaker;
 import dev.gpuprocess.internal.linux.DirectoryTrust;
 import dev.gpuprocess.internal.linux.DurableFiles;
 import dev.gpuprocess.internal.linux.Leftovers;
+import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.internal.linux.NamelessFile;
 import dev.gpuprocess.internal.linux.Ownership;
 import dev.gpuprocess.internal.proc.AddressRange;
 import dev.gpuprocess.internal.proc.Mapping;
+import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.SaveFileMappings;
 import dev.gpuprocess.internal.remote.BorrowedThread;
 import dev.gpuprocess.internal.remote.PassedDescriptor;
@@ -56,7 +58,6 @@ public final class SaveFiles implements AutoCloseable {
   private static final String PURPOSE = "memory";
   private static final String PREFIX = "gpuprocess-" + PURPOSE + "-";
 
-  private static final int READ_WRITE = 3;
   private static final int PRIVATE_FIXED = 0x12;
   private static final int MADV_DONTFORK = 10;
 
@@ -109,8 +110,7 @@ public final class SaveFiles implements AutoCloseable {
     try {
       for (List<Mapping> ofFile : byFile.values()) {
         // The file that is mapped, whatever name it has or had.
-        Path mapped =
-            Path.of("/proc", Integer.toString(process.pid()), "map_files", ofFile.get(0).range());
+        Path mapped = ProcFs.file(process.pid(), "map_files", ofFile.get(0).range());
         files.add(new SaveFile(first + files.size(), BlockFile.open(mapped, false), ofFile));
       }
       return new SaveFiles(process, files);
@@ -128,7 +128,7 @@ public final class SaveFiles implements AutoCloseable {
   /** What keeps CRIU from finding them; empty when nothing does. */
   public Optional<String> obstacle() {
     try {
-      if (!namespace(Integer.toString(process.pid())).equals(namespace("self"))) {
+      if (!namespace(ProcFs.file(process.pid())).equals(namespace(ProcFs.self()))) {
         return Optional.of("it has a mount namespace of its own, where they are not seen");
       }
       List<Mapping> mapped = files.stream().flatMap(each -> each.mappings().stream()).toList();
@@ -148,8 +148,8 @@ public final class SaveFiles implements AutoCloseable {
     }
   }
 
-  private static String namespace(String pid) throws IOException {
-    return Files.readSymbolicLink(Path.of("/proc", pid, "ns", "mnt")).toString();
+  private static String namespace(Path process) throws IOException {
+    return Files.readSymbolicLink(process.resolve("ns/mnt")).toString();
   }
 
   /**
@@ -268,7 +268,7 @@ public final class SaveFiles implements AutoCloseable {
                 SystemCall.MMAP,
                 each.start(),
                 bytes,
-                READ_WRITE,
+                Libc.PROT_READ_WRITE,
                 PRIVATE_FIXED,
                 passed.number(),
                 each.offset());

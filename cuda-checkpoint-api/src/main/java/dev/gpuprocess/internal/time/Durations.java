@@ -14,9 +14,8 @@ public final class Durations {
   private Durations() {}
 
   /**
-   * In nanoseconds.
+   * Returns a duration in nanoseconds.
    *
-   * @param time any
    * @return at most {@link #LONGEST}, at least its negative
    */
   public static long nanos(Duration time) {
@@ -24,9 +23,8 @@ public final class Durations {
   }
 
   /**
-   * In milliseconds, rounded up, for timeouts that count these.
+   * Returns a duration in milliseconds, rounded up.
    *
-   * @param time any
    * @return at most {@link #LONGEST}
    */
   public static long millis(Duration time) {
@@ -34,9 +32,8 @@ public final class Durations {
   }
 
   /**
-   * In seconds, rounded up, for timeouts that count these.
+   * Returns a duration in seconds, rounded up.
    *
-   * @param time any
    * @return at most {@link #LONGEST}
    */
   public static long seconds(Duration time) {
@@ -46,8 +43,6 @@ public final class Durations {
   /**
    * Adds two durations.
    *
-   * @param one any
-   * @param other any
    * @return at most {@link #LONGEST}
    */
   public static Duration plus(Duration one, Duration other) {
@@ -55,27 +50,26 @@ public final class Durations {
   }
 
   /**
-   * The moment at which a duration that begins now ends.
+   * Returns the moment at which a duration that begins now ends.
    *
-   * @param time any
-   * @return to be passed to {@link #left}
+   * @return a value for {@link #left}
    */
   public static long end(Duration time) {
     return System.nanoTime() + nanos(time);
   }
 
   /**
-   * The time left until a moment.
+   * Returns the time left until a moment.
    *
    * @param end returned by {@link #end}
-   * @return in nanoseconds; 0 or less when it has passed
+   * @return nanoseconds; 0 or less when it has passed
    */
   public static long left(long end) {
     return end - System.nanoTime();
   }
 
   /**
-   * The time left until a moment, to wait for.
+   * Returns the time left until a moment, as a duration.
    *
    * @param end returned by {@link #end}
    * @return zero when it has passed
@@ -115,9 +109,8 @@ public final class Durations {
   }
 
   /**
-   * Cuts a duration.
+   * Bounds a duration.
    *
-   * @param time any
    * @return at most {@link #LONGEST}, at least its negative
    */
   public static Duration bounded(Duration time) {

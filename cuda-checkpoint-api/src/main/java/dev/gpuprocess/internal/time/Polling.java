@@ -2,10 +2,11 @@ package dev.gpuprocess.internal.time;
 
 import java.time.Duration;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
 
 /**
- * Polling with growing pauses until a deadline. An interrupt does not shorten the wait; {@link
- * #close} sets the thread's flag again. For one thread.
+ * Polling until a deadline, by default with growing pauses. An interrupt does not shorten the wait;
+ * {@link #close} sets the thread's flag again. For one thread.
  */
 public final class Polling implements AutoCloseable {
 
@@ -14,30 +15,50 @@ public final class Polling implements AutoCloseable {
 
   private final long begin = System.nanoTime();
   private final long limit;
-  private long pause = FIRST_PAUSE;
+  private final long longest;
+  private long pause;
   private boolean interrupted;
 
   /** Begins now. */
   public Polling(Duration limit) {
-    this.limit = TimeUnit.NANOSECONDS.convert(limit);
+    this(limit, FIRST_PAUSE, LONGEST_PAUSE);
   }
 
-  /** Waits a little; false when the time is up. */
+  /** Begins now, with pauses of a fixed length. */
+  public Polling(Duration limit, long pauseNanos) {
+    this(limit, pauseNanos, pauseNanos);
+  }
+
+  private Polling(Duration limit, long pause, long longest) {
+    this.limit = TimeUnit.NANOSECONDS.convert(limit);
+    this.pause = pause;
+    this.longest = longest;
+  }
+
+  /** Waits a little; false at the deadline. */
   public boolean pause() {
     long left = limit - (System.nanoTime() - begin);
     if (left <= 0) {
       return false;
     }
-    long end = System.nanoTime() + Math.min(left, pause);
-    pause = Math.min(LONGEST_PAUSE, pause * 2);
-    for (long rest = end - System.nanoTime(); rest > 0; rest = end - System.nanoTime()) {
-      try {
-        TimeUnit.NANOSECONDS.sleep(rest);
-      } catch (InterruptedException e) {
-        interrupted = true;
-      }
-    }
+    interrupted |= park(Math.min(left, pause));
+    pause = Math.min(longest, pause * 2);
     return true;
+  }
+
+  /**
+   * Waits that long. Unlike a sleep, it does not round up to milliseconds on Java 17.
+   *
+   * @return whether the thread was interrupted before or meanwhile; its flag is cleared
+   */
+  static boolean park(long nanos) {
+    long end = System.nanoTime() + nanos;
+    boolean interrupted = Thread.interrupted();
+    for (long left = nanos; left > 0; left = end - System.nanoTime()) {
+      LockSupport.parkNanos(left);
+      interrupted |= Thread.interrupted();
+    }
+    return interrupted;
   }
 
   @Override

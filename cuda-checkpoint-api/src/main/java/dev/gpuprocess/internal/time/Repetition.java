@@ -8,42 +8,44 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Has work done at an interval, one piece at a time, on a daemon thread of its own. What is due
- * while the piece before is under way is left out, so nothing piles up. Safe for use by several
- * threads.
+ * Runs work at an interval on a daemon thread, one run at a time. A run that is due while the
+ * previous one is under way is skipped. Safe for use by several threads.
  */
 public final class Repetition implements AutoCloseable {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
-  /** How long it may take to see that the subject has ended. */
+  /** The interval at which {@link Work#isOver} is called. */
   private static final long LOOK_NANOS = 1_000_000_000;
 
-  /** What is done again and again. Nothing that a method throws ends the repetition. */
+  /** The repeated work. An exception of a method does not end the repetition. */
   public interface Work {
 
     /**
-     * Does it once; on the worker's thread.
+     * Does the work once; on the worker's thread.
      *
-     * @param by tells whether to go on with what takes long
+     * @param by its {@link #isOver} says whether long work must stop
      */
     void run(Repetition by);
 
-    /** A piece was due while another one was under way; on the timer's thread. */
+    /** Called when a run was skipped because another one was under way; on the timer's thread. */
     void leftOut();
 
     /**
-     * So many pieces were due while this JVM stood still; on the timer's thread.
+     * Called when runs were due while this JVM was stopped; on the timer's thread.
      *
-     * @param count at least 1
+     * @param count how many, at least 1
      */
     void missed(long count);
 
-    /** Whether there is nothing left to work on; on the timer's thread, about once a second. */
+    /**
+     * Returns whether the subject of the work has ended; on the timer's thread, about once a
+     * second.
+     */
     boolean isOver();
 
     /**
-     * Told once, when no piece will follow, and none is under way; on the worker's thread.
+     * Called once, after the last run; on the worker's thread.
      *
      * @param closed whether it was closed; otherwise the subject has ended
      */
@@ -63,10 +65,10 @@ public final class Repetition implements AutoCloseable {
   private @Nullable Thread busy;
 
   /**
-   * Prepares it.
+   * Creates a repetition, which {@link #start} starts.
    *
-   * @param interval the first piece is due after one
-   * @param name of the threads
+   * @param interval the time between two runs and before the first
+   * @param name the name of the threads
    */
   public Repetition(Work work, Duration interval, String name) {
     this.work = work;
@@ -77,7 +79,7 @@ public final class Repetition implements AutoCloseable {
     timer.setDaemon(true);
   }
 
-  /** Begins, once. When it fails nothing was begun. */
+  /** Starts the threads, once; either both or none. */
   public void start() {
     worker.start();
     try {
@@ -104,7 +106,7 @@ public final class Repetition implements AutoCloseable {
     }
   }
 
-  /** A piece is due: the next one is so a whole number of intervals later. */
+  /** Starts a run that is due; the next one is due a whole number of intervals later. */
   private long passed(long due) {
     long missed = (System.nanoTime() - due) / interval;
     if (missed > 0) {
@@ -149,7 +151,7 @@ public final class Repetition implements AutoCloseable {
     }
   }
 
-  /** Waits for something to do; false when all is over and nobody is at work. */
+  /** Waits for the next run; false when the repetition has ended. */
   private boolean awaitWork() {
     lock.lock();
     try {
@@ -161,7 +163,7 @@ public final class Repetition implements AutoCloseable {
       }
       isDue = false;
       busy = Thread.currentThread();
-      // Of no meaning to the next piece.
+      // An interrupt of the previous run does not concern the next one.
       boolean unused = Thread.interrupted();
       return true;
     } finally {
@@ -170,10 +172,9 @@ public final class Repetition implements AutoCloseable {
   }
 
   /**
-   * Takes the place of the worker, for a piece that the caller does itself; to be {@linkplain
-   * #release released}.
+   * Takes the place of the worker, for a run by the caller; to be {@linkplain #release released}.
    *
-   * @return false when a piece is under way, or all is over
+   * @return false when a run is under way, or the repetition has ended
    */
   public boolean tryTake() {
     lock.lock();
@@ -188,12 +189,12 @@ public final class Repetition implements AutoCloseable {
     }
   }
 
-  /** The piece that this thread did is done. */
+  /** Ends the run of this thread. */
   public void release() {
     signal(() -> busy = null);
   }
 
-  /** Whether no piece will be begun any more. */
+  /** Returns whether no run will start any more. */
   public boolean isOver() {
     lock.lock();
     try {
@@ -213,9 +214,9 @@ public final class Repetition implements AutoCloseable {
   }
 
   /**
-   * Waits a while.
+   * Waits.
    *
-   * @return true when the time is up; false, at once, when all is over
+   * @return true at the end of the time; false, at once, when the repetition has ended
    */
   public boolean pause(Duration time) {
     return await(Durations.nanos(time));
@@ -256,16 +257,16 @@ public final class Repetition implements AutoCloseable {
     }
   }
 
-  /** No piece is begun any more. The one that is under way goes on. Does not wait. */
+  /** Prevents further runs. A run under way continues. Does not wait. */
   @Override
   public void close() {
     stop(true);
   }
 
   /**
-   * Waits until all is told. Called by the work itself, it returns at once.
+   * Waits until {@link Work#ended} has returned. Returns at once if the work calls it.
    *
-   * @return false when the time was up before that
+   * @return false when that was not so within the time
    */
   public boolean awaitEnd(Duration patience) {
     long end = Durations.end(patience);

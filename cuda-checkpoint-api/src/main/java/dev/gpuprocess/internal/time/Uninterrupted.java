@@ -1,34 +1,27 @@
 package dev.gpuprocess.internal.time;
 
-import java.util.concurrent.TimeUnit;
-
 /** Waits that an interrupt does not cut short: the thread is interrupted again afterwards. */
 public final class Uninterrupted {
 
   private Uninterrupted() {}
 
-  /** Something that ends by itself when the time is up. */
+  /** A wait that returns at the end of the given time. */
   public interface Wait<T, X extends Exception> {
     T await(long nanos) throws InterruptedException, X;
   }
 
-  /** Waits that long, unlike {@code parkNanos}, which returns at once when interrupted. */
+  /** Waits that long. */
   public static void pause(long nanos) {
-    long end = System.nanoTime() + nanos;
-    boolean unused =
-        until(
-            end,
-            left -> {
-              TimeUnit.NANOSECONDS.sleep(left);
-              return true;
-            });
+    if (Polling.park(nanos)) {
+      Thread.currentThread().interrupt();
+    }
   }
 
   /**
    * Waits.
    *
-   * @param end when to give up, as of {@link Durations#end}
-   * @param wait begun again, with the time that is left, after each interrupt
+   * @param end the end of the time, from {@link Durations#end}
+   * @param wait called again with the time left after each interrupt
    */
   public static <T, X extends Exception> T until(long end, Wait<T, X> wait) throws X {
     boolean interrupted = false;

@@ -40,7 +40,7 @@ public final class WorkLimit {
   }
 
   /**
-   * For a scan of a process tree, which touches nothing. Begins now.
+   * Returns a limit for a scan of a process tree, which changes nothing. Begins now.
    *
    * @param operation what the scan is for, such as {@code dump}
    * @param pid the root of the tree
@@ -58,7 +58,7 @@ public final class WorkLimit {
   }
 
   /**
-   * For the copy of the memory of a process into an image. Begins now.
+   * Returns a limit for the copy of the memory of a process into an image. Begins now.
    *
    * @param pid of the process that is dumped
    * @param total how long it may take
@@ -72,13 +72,13 @@ public final class WorkLimit {
         isCancelled,
         "the dump of process %s was cancelled while its memory was copied into the image"
             .formatted(pid),
-        "the dump of process %s was given up while its memory was copied into the image, as it may take no longer than %s: allow more time, or use a faster disk"
+        "the dump of process %s was stopped while its memory was copied into the image, as it may take no longer than %s: allow more time, or use a faster disk"
             .formatted(pid, Printable.of(total)));
   }
 
   /**
-   * For the verification of an image. Large images take minutes, and sparse images of a few blocks
-   * can be made to take days. Begins now.
+   * Returns a limit for the verification of an image. Large images take minutes, and sparse images
+   * of a few blocks can be made to take days. Begins now.
    *
    * @param operation what the image is read for, such as {@code restore}
    * @param pid of the process in the image
@@ -98,7 +98,7 @@ public final class WorkLimit {
             .formatted(operation, pid, Printable.of(total)));
   }
 
-  /** The same without a time limit. */
+  /** Returns a limit for the verification of an image without a time limit. */
   public static WorkLimit readingAtLength(String operation, int pid, BooleanSupplier isCancelled) {
     return reading(operation, pid, Durations.LONGEST, isCancelled);
   }

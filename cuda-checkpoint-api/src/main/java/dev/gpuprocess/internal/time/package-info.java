@@ -1,3 +1,3 @@
-/** Deadlines and waiting. */
+/** Deadlines, waiting, and lambdas that may fail. */
 @org.jspecify.annotations.NullMarked
 package dev.gpuprocess.internal.time;

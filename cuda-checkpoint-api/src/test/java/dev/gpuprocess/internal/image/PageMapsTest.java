@@ -4,7 +4,7 @@ import static dev.gpuprocess.contract.AssertReason.assertReason;
 
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.error.ImageException;
-import dev.gpuprocess.internal.linux.PageSize;
+import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.internal.linux.PinnedDirectory;
 import java.io.IOException;
 import java.io.RandomAccessFile;
@@ -26,7 +26,7 @@ class PageMapsTest {
   }
 
   private void memory(int id, long pages) throws IOException {
-    bytes(id, pages * PageSize.BYTES);
+    bytes(id, pages * Libc.PAGE_BYTES);
   }
 
   private void bytes(int id, long bytes) throws IOException {
@@ -71,7 +71,7 @@ class PageMapsTest {
     write(new PageMapBytes(3).run(0x1000, 4, PageMapBytes.PRESENT));
     bytes(3, 2L << 40);
     pagemap = images.resolve("pages-3.img");
-    refused("but the page maps say " + 4 * PageSize.BYTES);
+    refused("but the page maps say " + 4 * Libc.PAGE_BYTES);
     memory(3, 4);
     check();
     memory(8, 1);
@@ -85,8 +85,8 @@ class PageMapsTest {
         new PageMapBytes(3)
             .run(0x1000, 4, PageMapBytes.PRESENT)
             .run(0x9000, 1, PageMapBytes.PRESENT | PageMapBytes.LAZY));
-    bytes(3, 5 * PageSize.BYTES - 1);
-    refused("needs %d bytes of pages-3.img".formatted(5 * PageSize.BYTES));
+    bytes(3, 5 * Libc.PAGE_BYTES - 1);
+    refused("needs %d bytes of pages-3.img".formatted(5 * Libc.PAGE_BYTES));
   }
 
   @Test

@@ -13,7 +13,7 @@ import dev.gpuprocess.image.MemoryFile;
 import dev.gpuprocess.internal.linux.DirectoryMaker;
 import dev.gpuprocess.internal.linux.DurableFiles;
 import dev.gpuprocess.internal.linux.IoExecutor;
-import dev.gpuprocess.internal.linux.PageSize;
+import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.internal.linux.PinnedDirectory;
 import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.process.ProcessIdentity;
@@ -171,7 +171,7 @@ public final class TestImages {
       write(images.resolve(name), bytes(random, 40 + random.nextInt(3000)));
     }
     write(images.resolve("cgroup.img"), new byte[0]);
-    int page = Math.toIntExact(PageSize.BYTES);
+    int page = Math.toIntExact(Libc.PAGE_BYTES);
     write(
         images.resolve("pagemap-4242.img"),
         new PageMapBytes(1)

@@ -10,7 +10,7 @@ import dev.gpuprocess.contract.ErrorText;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.contract.TmpFs;
 import dev.gpuprocess.error.StateDirectoryException;
-import dev.gpuprocess.internal.process.ProcessKey;
+import dev.gpuprocess.internal.linux.ProcessKey;
 import java.io.IOException;
 import java.io.OutputStream;
 import java.nio.file.FileSystemException;

@@ -9,7 +9,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.fixtures.Captive;
-import dev.gpuprocess.internal.jnr.TraceFunctions;
+import dev.gpuprocess.internal.linux.LibcFunctions;
 import dev.gpuprocess.internal.linux.NativeLibraries;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.Standstill;
@@ -181,7 +181,7 @@ class RemoteCallsTest {
   /** Some other part of a JVM waits for all its children, and takes what the tracer waits for. */
   @Test
   void goesOnWhenAnotherThreadOfTheJvmTakesTheStops() throws Exception {
-    TraceFunctions libc = NativeLibraries.load(TraceFunctions.class, "c");
+    LibcFunctions libc = NativeLibraries.load(LibcFunctions.class, "c");
     AtomicBoolean over = new AtomicBoolean();
     AtomicLong taken = new AtomicLong();
     try (Captive captive = Captive.startInFirstThread("spin")) {

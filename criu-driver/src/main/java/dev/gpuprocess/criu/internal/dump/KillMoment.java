@@ -1,15 +1,15 @@
 package dev.gpuprocess.criu.internal.dump;
 
-import dev.gpuprocess.criu.internal.os.Deadline;
-import dev.gpuprocess.criu.internal.os.Posix;
 import dev.gpuprocess.criu.internal.process.CriuCall;
 import dev.gpuprocess.criu.internal.tree.InjectedCode;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.linux.NativeCallException;
-import dev.gpuprocess.internal.process.Processes;
+import dev.gpuprocess.internal.linux.Processes;
+import dev.gpuprocess.internal.proc.Signals;
+import dev.gpuprocess.internal.time.Deadline;
+import dev.gpuprocess.internal.time.Uninterrupted;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.time.Duration;
-import java.util.concurrent.locks.LockSupport;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -57,7 +57,7 @@ record KillMoment(int root, Duration limit) implements CriuCall.BeforeKill {
             root);
         return false;
       }
-      LockSupport.parkNanos(PAUSE_NANOS);
+      Uninterrupted.pause(PAUSE_NANOS);
     }
   }
 
@@ -72,7 +72,7 @@ record KillMoment(int root, Duration limit) implements CriuCall.BeforeKill {
         if ((!ours || isStill(criu)) && !InjectedCode.runsIn(root)) {
           return true;
         }
-        LockSupport.parkNanos(PAUSE_NANOS);
+        Uninterrupted.pause(PAUSE_NANOS);
       }
     } catch (NativeCallException | ProcessUnreadableException e) {
       LOG.debug("it cannot be seen what CRIU {} does", criu.pid(), e);
@@ -83,7 +83,7 @@ record KillMoment(int root, Duration limit) implements CriuCall.BeforeKill {
   /** False for root's CRIU, which another user cannot stop: that one is only looked at. */
   private static boolean stop(ProcessIdentity criu) throws NativeCallException {
     try {
-      Posix.stop(criu);
+      Processes.signal(criu, Signals.SIGSTOP);
       return true;
     } catch (NativeCallException e) {
       if (e.isNotPermitted()) {
@@ -100,7 +100,7 @@ record KillMoment(int root, Duration limit) implements CriuCall.BeforeKill {
 
   private static void letGoOn(ProcessIdentity criu) {
     try {
-      Posix.resume(criu);
+      Processes.signal(criu, Signals.SIGCONT);
     } catch (NativeCallException | ProcessUnreadableException e) {
       LOG.debug("CRIU {} stays stopped", criu.pid(), e);
     }

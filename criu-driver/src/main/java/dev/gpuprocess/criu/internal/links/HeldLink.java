@@ -6,6 +6,7 @@ import dev.gpuprocess.internal.linux.FileSystemStatus;
 import dev.gpuprocess.internal.linux.OpenedFile;
 import dev.gpuprocess.internal.linux.UntrustedPaths;
 import dev.gpuprocess.internal.proc.FileNode;
+import dev.gpuprocess.internal.time.IoFunction;
 import java.io.IOException;
 import java.io.InputStream;
 import java.nio.file.AccessDeniedException;
@@ -42,7 +43,7 @@ record HeldLink(Path link, FileNode file, Credentials user, List<String> names, 
    * change the directory, and all above it, no user can have replaced it, so that our own
    * permissions do no harm.
    */
-  <T> T work(Duration limit, UntrustedPaths.Work<T> work) throws IOException {
+  <T> T work(Duration limit, IoFunction<UntrustedPaths, T> work) throws IOException {
     return isTrusted() ? UntrustedPaths.ours(limit, work) : UntrustedPaths.as(user, limit, work);
   }
 

@@ -121,7 +121,7 @@ public final class HeldLinks {
   }
 
   private static Path mountNamespace(long pid) throws IOException {
-    return Files.readSymbolicLink(Path.of("/proc", Long.toString(pid), "ns", "mnt"));
+    return Files.readSymbolicLink(ProcFs.file(pid, "ns", "mnt"));
   }
 
   private static boolean isToBeHeld(

@@ -5,7 +5,6 @@ import dev.gpuprocess.internal.proc.FileNode;
 import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.proc.OpenFile;
 import dev.gpuprocess.internal.proc.ProcFs;
-import java.nio.file.Path;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Optional;
@@ -60,8 +59,6 @@ final class Holder {
   }
 
   private static boolean isSame(int pid, String link, FileNode file) {
-    return FileNode.at(Path.of("/proc", Integer.toString(pid), link))
-        .filter(file::isSameFile)
-        .isPresent();
+    return FileNode.at(ProcFs.file(pid, link)).filter(file::isSameFile).isPresent();
   }
 }

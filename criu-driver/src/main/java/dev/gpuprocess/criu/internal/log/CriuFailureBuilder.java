@@ -1,6 +1,5 @@
 package dev.gpuprocess.criu.internal.log;
 
-import dev.gpuprocess.criu.internal.os.ExitStatus;
 import dev.gpuprocess.criu.internal.process.CriuResult;
 import dev.gpuprocess.criu.internal.process.GivenUpException;
 import dev.gpuprocess.criu.internal.process.Privilege;
@@ -12,6 +11,7 @@ import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.internal.linux.CurrentUser;
+import dev.gpuprocess.internal.linux.ExitStatus;
 import dev.gpuprocess.internal.text.Printable;
 import java.io.IOException;
 import java.nio.file.Path;

@@ -4,7 +4,7 @@ import dev.gpuprocess.criu.internal.images.TreeReader;
 import dev.gpuprocess.criu.proto.Stats.dump_stats_entry;
 import dev.gpuprocess.image.DumpReport;
 import dev.gpuprocess.image.DumpedTree;
-import dev.gpuprocess.internal.linux.PageSize;
+import dev.gpuprocess.internal.linux.Libc;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -37,7 +37,7 @@ public final class DumpReports {
         micros(stats.getFrozenTime()),
         micros(stats.getMemdumpTime()),
         micros(stats.getMemwriteTime()),
-        pages * PageSize.BYTES);
+        pages * Libc.PAGE_BYTES);
   }
 
   private static Duration micros(int unsigned) {
@@ -47,6 +47,6 @@ public final class DumpReports {
   /** Reads images, with their statistics if these are in the same directory. */
   public static DumpedTree describe(Path images) {
     boolean known = Files.exists(images.resolve(StatsFile.DUMP));
-    return new TreeReader(images).read(PageSize.BYTES, known ? read(images) : null);
+    return new TreeReader(images).read(Libc.PAGE_BYTES, known ? read(images) : null);
   }
 }

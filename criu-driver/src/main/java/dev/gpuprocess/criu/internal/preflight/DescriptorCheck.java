@@ -1,6 +1,6 @@
 package dev.gpuprocess.criu.internal.preflight;
 
-import dev.gpuprocess.criu.internal.os.LinuxCalls;
+import dev.gpuprocess.internal.linux.FileSystemStatus;
 import dev.gpuprocess.internal.proc.FileNode;
 import dev.gpuprocess.internal.proc.OpenFile;
 import dev.gpuprocess.internal.proc.ProcFs;
@@ -121,6 +121,6 @@ final class DescriptorCheck {
 
   /** Whether a file is a POSIX message queue. */
   private static boolean isQueue(Path file) {
-    return LinuxCalls.fileSystemType(file).orElse(0) == MQUEUE_MAGIC;
+    return FileSystemStatus.isOfType(file, MQUEUE_MAGIC);
   }
 }

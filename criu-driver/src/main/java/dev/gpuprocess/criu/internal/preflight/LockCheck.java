@@ -5,7 +5,6 @@ import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.options.DumpOptions;
 import java.io.IOException;
 import java.nio.file.Files;
-import java.nio.file.Path;
 import java.util.Optional;
 import java.util.Set;
 import java.util.TreeSet;
@@ -35,7 +34,7 @@ final class LockCheck {
   private static Set<Long> lockedInodes() {
     Set<Long> inodes = new TreeSet<>();
     try {
-      Matcher locks = LOCKED_INODE.matcher(Files.readString(Path.of("/proc/locks")));
+      Matcher locks = LOCKED_INODE.matcher(Files.readString(ProcFs.kernel("locks")));
       while (locks.find()) {
         inodes.add(Long.valueOf(locks.group(1)));
       }

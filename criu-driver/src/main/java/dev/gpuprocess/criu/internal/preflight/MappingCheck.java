@@ -41,12 +41,13 @@ final class MappingCheck {
     this.findings = findings;
     this.limit = limit;
     this.removed = removed;
-    this.ownIpcNamespace = !ipcNamespace(Integer.toString(root.pid())).equals(ipcNamespace("self"));
+    this.ownIpcNamespace =
+        !ipcNamespace(ProcFs.file(root.pid())).equals(ipcNamespace(ProcFs.self()));
   }
 
-  private static Optional<String> ipcNamespace(String pid) {
+  private static Optional<String> ipcNamespace(Path process) {
     try {
-      return Optional.of(Files.readSymbolicLink(Path.of("/proc", pid, "ns", "ipc")).toString());
+      return Optional.of(Files.readSymbolicLink(process.resolve("ns/ipc")).toString());
     } catch (IOException goneOrForbidden) {
       return Optional.empty();
     }

@@ -1,8 +1,8 @@
 package dev.gpuprocess.criu.internal.preflight;
 
-import dev.gpuprocess.criu.internal.os.LinuxCalls;
-import dev.gpuprocess.criu.internal.os.Poll;
 import dev.gpuprocess.internal.linux.Libc;
+import dev.gpuprocess.internal.linux.Poll;
+import dev.gpuprocess.internal.linux.ProcessDescriptor;
 import java.io.IOException;
 import java.util.Optional;
 
@@ -18,17 +18,12 @@ final class PipeEnds {
    */
   static Optional<Boolean> hasOtherEnd(ResourceRef place) {
     try {
-      int process = LinuxCalls.pidfdOpen(place.pid());
+      int copy = ProcessDescriptor.take(place.pid(), place.pid(), Integer.parseInt(place.handle()));
       try {
-        int copy = LinuxCalls.pidfdGetfd(process, Integer.parseInt(place.handle()));
-        try {
-          Poll poll = new Poll(1);
-          return Optional.of(!poll.await(0, copy) || !poll.isHungUp(0));
-        } finally {
-          Libc.close(copy);
-        }
+        Poll poll = new Poll(1);
+        return Optional.of(!poll.await(0, copy) || !poll.isHungUp(0));
       } finally {
-        Libc.close(process);
+        Libc.close(copy);
       }
     } catch (IOException goneOrForbidden) {
       return Optional.empty();

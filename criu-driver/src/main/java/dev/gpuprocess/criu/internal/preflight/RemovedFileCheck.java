@@ -1,6 +1,6 @@
 package dev.gpuprocess.criu.internal.preflight;
 
-import dev.gpuprocess.criu.internal.os.Posix;
+import dev.gpuprocess.criu.internal.linux.Posix;
 import dev.gpuprocess.internal.proc.FileNode;
 import dev.gpuprocess.options.DumpOptions;
 import java.nio.file.Files;

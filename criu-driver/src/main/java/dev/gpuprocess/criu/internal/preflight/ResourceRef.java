@@ -1,6 +1,7 @@
 package dev.gpuprocess.criu.internal.preflight;
 
 import dev.gpuprocess.internal.proc.Mapping;
+import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.text.NativePath;
 import java.nio.file.InvalidPathException;
 import java.nio.file.Path;
@@ -25,7 +26,7 @@ record ResourceRef(int pid, String kind, String handle) {
 
   /** A link to the file itself, whatever its name refers to by now. */
   Path link() {
-    return Path.of("/proc/" + pid + (kind.equals("mapping") ? "/map_files/" : "/fd/") + handle);
+    return ProcFs.file(pid, kind.equals("mapping") ? "map_files" : "fd", handle);
   }
 
   /**
@@ -35,7 +36,7 @@ record ResourceRef(int pid, String kind, String handle) {
    */
   Optional<Path> seenByProcess(String path) {
     try {
-      return Optional.of(NativePath.of("/proc/" + pid + "/root" + path));
+      return Optional.of(NativePath.of(ProcFs.file(pid, "root") + path));
     } catch (InvalidPathException unmappable) {
       return Optional.empty();
     }

@@ -46,7 +46,7 @@ final class SocketCheck {
   }
 
   private static String namespace(int pid) {
-    Path link = Path.of("/proc", Integer.toString(pid), "ns", "net");
+    Path link = ProcFs.file(pid, "ns", "net");
     try {
       return Files.readSymbolicLink(link).toString();
     } catch (IOException goneOrForbidden) {

@@ -1,9 +1,9 @@
 package dev.gpuprocess.criu.internal.preflight;
 
 import dev.gpuprocess.doctor.Finding.Severity;
+import dev.gpuprocess.internal.linux.Processes;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
-import dev.gpuprocess.internal.process.Processes;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.util.Set;
 import java.util.TreeSet;

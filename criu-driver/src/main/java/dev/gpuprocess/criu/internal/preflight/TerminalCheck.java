@@ -1,9 +1,9 @@
 package dev.gpuprocess.criu.internal.preflight;
 
+import dev.gpuprocess.internal.linux.Processes;
 import dev.gpuprocess.internal.proc.FileNode;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
-import dev.gpuprocess.internal.process.Processes;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.External;
 import dev.gpuprocess.process.ProcessIdentity;

@@ -1,7 +1,7 @@
 package dev.gpuprocess.criu.internal.preflight;
 
-import dev.gpuprocess.criu.internal.os.LinuxCalls;
 import dev.gpuprocess.internal.linux.Libc;
+import dev.gpuprocess.internal.proc.ProcFs;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
@@ -19,12 +19,9 @@ import java.util.concurrent.CompletionException;
  */
 final class UnixSockets {
 
-  private static final int AF_UNIX = 1;
   private static final int AF_NETLINK = 16;
   private static final int SOCK_RAW = 3;
   private static final int NETLINK_SOCK_DIAG = 4;
-  private static final int MSG_DONTWAIT = 0x40;
-  private static final int MSG_TRUNC = 0x20;
   private static final int CLONE_NEWNET = 0x40000000;
 
   // struct nlmsghdr and struct unix_diag_req
@@ -52,8 +49,8 @@ final class UnixSockets {
    * @throws IOException if the kernel refuses, as for another namespace without CAP_SYS_ADMIN
    */
   static Map<Long, UnixSocket> seenBy(int pid) throws IOException {
-    Path namespace = Path.of("/proc", Integer.toString(pid), "ns", "net");
-    Path own = Path.of("/proc/thread-self/ns/net");
+    Path namespace = ProcFs.file(pid, "ns", "net");
+    Path own = ProcFs.kernel("thread-self/ns/net");
     if (Files.readSymbolicLink(namespace).equals(Files.readSymbolicLink(own))) {
       return ask();
     }
@@ -73,7 +70,7 @@ final class UnixSockets {
     try {
       int descriptor = Libc.open(namespace, Libc.O_RDONLY);
       try {
-        Libc.check(LinuxCalls.functions().setns(descriptor, CLONE_NEWNET), "setns");
+        Libc.check(Libc.functions().setns(descriptor, CLONE_NEWNET), "setns");
       } finally {
         Libc.close(descriptor);
       }
@@ -86,12 +83,11 @@ final class UnixSockets {
   private static Map<Long, UnixSocket> ask() throws IOException {
     int socket =
         Libc.check(
-            LinuxCalls.functions()
-                .socket(AF_NETLINK, SOCK_RAW | LinuxCalls.CLOEXEC, NETLINK_SOCK_DIAG),
+            Libc.functions().socket(AF_NETLINK, SOCK_RAW | Libc.O_CLOEXEC, NETLINK_SOCK_DIAG),
             "socket");
     try {
       byte[] request = request();
-      Libc.check(LinuxCalls.functions().send(socket, request, request.length, 0), "send");
+      Libc.check(Libc.functions().send(socket, request, request.length, 0), "send");
       Map<Long, UnixSocket> sockets = new HashMap<>();
       byte[] bytes = new byte[BUFFER_BYTES];
       while (true) {
@@ -99,7 +95,8 @@ final class UnixSockets {
         // nothing to wait for.
         int length =
             Libc.check(
-                LinuxCalls.functions().recv(socket, bytes, bytes.length, MSG_DONTWAIT | MSG_TRUNC),
+                Libc.functions()
+                    .recv(socket, bytes, bytes.length, Libc.MSG_DONTWAIT | Libc.MSG_TRUNC),
                 "recv");
         if (length > bytes.length || length < HEADER_BYTES) {
           throw new IOException("the kernel answered " + length + " bytes");
@@ -123,7 +120,7 @@ final class UnixSockets {
         .putShort(REQUEST_AND_DUMP)
         .putInt(0)
         .putInt(0)
-        .put((byte) AF_UNIX)
+        .put((byte) Libc.AF_UNIX)
         .put((byte) 0)
         .putShort((short) 0)
         .putInt(ALL_STATES)

@@ -1,7 +1,13 @@
 package dev.gpuprocess.criu.internal.process;
 
-import dev.gpuprocess.criu.internal.os.Deadline;
-import dev.gpuprocess.criu.internal.os.Wakeup;
+import dev.gpuprocess.criu.internal.linux.Wakeup;
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.Fate;
+import dev.gpuprocess.error.OperationCancelledException;
+import dev.gpuprocess.internal.time.Deadline;
+import dev.gpuprocess.options.Cancellation;
+import java.time.Duration;
+import java.util.Optional;
 
 /**
  * What a request to CRIU runs under: its deadline, the handler of its notifications, what watches
@@ -48,6 +54,22 @@ public record CallContext(
     }
     if (canStop && wakeup.isCancelled()) {
       throw GivenUpException.cancelled();
+    }
+  }
+
+  /**
+   * Checks that a request was not cancelled before it was made.
+   *
+   * @param subject the request in words, such as {@code dump of process 7}
+   * @param fate of a process that was not touched
+   * @throws OperationCancelledException when it was; CRIU was not started
+   */
+  public static void requireNotCancelled(
+      Optional<Cancellation> cancellation, String operation, String subject, int pid, Fate fate) {
+    if (cancellation.map(Cancellation::isCancelled).orElse(false)) {
+      throw new OperationCancelledException(
+          subject + " was cancelled before it began: CRIU was not started, and nothing was touched",
+          new Failure(operation, pid, null, null, Duration.ZERO, null, fate));
     }
   }
 }

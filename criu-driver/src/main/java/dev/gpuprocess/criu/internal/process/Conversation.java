@@ -1,9 +1,6 @@
 package dev.gpuprocess.criu.internal.process;
 
 import com.google.protobuf.InvalidProtocolBufferException;
-import dev.gpuprocess.criu.internal.os.Deadline;
-import dev.gpuprocess.criu.internal.os.Packet;
-import dev.gpuprocess.criu.internal.os.Posix;
 import dev.gpuprocess.criu.proto.Rpc.criu_notify;
 import dev.gpuprocess.criu.proto.Rpc.criu_opts;
 import dev.gpuprocess.criu.proto.Rpc.criu_req;
@@ -12,6 +9,8 @@ import dev.gpuprocess.criu.proto.Rpc.criu_resp;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.internal.linux.NativeCallException;
+import dev.gpuprocess.internal.linux.Packet;
+import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.options.External;
 import java.nio.ByteBuffer;
 import java.time.Duration;
@@ -139,8 +138,6 @@ public final class Conversation {
     if (!criu.send(request.toByteArray())) {
       return Optional.empty();
     }
-    // CRIU is working now: the best time to load what we need only afterwards.
-    Posix.load();
     while (true) {
       Optional<Packet> packet = next();
       if (packet.isEmpty()) {

@@ -1,5 +1,6 @@
 package dev.gpuprocess.criu.internal.process;
 
+import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.spi.CriuVersion;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -65,7 +66,7 @@ public record CriuBinary(CriuCommand command, CriuVersion version, boolean devel
   /** The running kernel, as {@code uname -r} prints it. */
   public static String kernel() {
     try {
-      return Files.readString(Path.of("/proc/sys/kernel/osrelease")).strip();
+      return Files.readString(ProcFs.kernel("sys/kernel/osrelease")).strip();
     } catch (IOException e) {
       return System.getProperty("os.version", "");
     }

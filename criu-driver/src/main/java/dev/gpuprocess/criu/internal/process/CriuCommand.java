@@ -1,6 +1,6 @@
 package dev.gpuprocess.criu.internal.process;
 
-import dev.gpuprocess.criu.internal.os.Spawn;
+import dev.gpuprocess.criu.internal.linux.ChildProcess;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.internal.linux.CurrentUser;
@@ -56,7 +56,7 @@ public record CriuCommand(List<String> words, boolean direct) {
 
   /** The number of the socket in CRIU. */
   int socket() {
-    return direct ? Spawn.SOCKET : SOCKET_THROUGH_COMMAND;
+    return direct ? ChildProcess.SOCKET : SOCKET_THROUGH_COMMAND;
   }
 
   /** The arguments with which the program serves requests that arrive on its socket. */

@@ -1,11 +1,11 @@
 package dev.gpuprocess.criu.internal.process;
 
-import dev.gpuprocess.criu.internal.os.ChildProcess;
-import dev.gpuprocess.criu.internal.os.Posix;
+import dev.gpuprocess.criu.internal.linux.ChildProcess;
 import dev.gpuprocess.internal.linux.NativeCallException;
+import dev.gpuprocess.internal.linux.Processes;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
-import dev.gpuprocess.internal.process.Processes;
+import dev.gpuprocess.internal.proc.Signals;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.util.ArrayList;
@@ -113,7 +113,7 @@ public final class CriuKill {
 
   private static boolean mayKill(ProcessIdentity each) {
     try {
-      Posix.kill(each);
+      Processes.signal(each, Signals.SIGKILL);
       return true;
     } catch (NativeCallException e) {
       LOG.debug("process {} cannot be killed", each.pid(), e);

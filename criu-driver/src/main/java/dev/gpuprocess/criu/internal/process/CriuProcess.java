@@ -2,26 +2,23 @@ package dev.gpuprocess.criu.internal.process;
 
 import static dev.gpuprocess.internal.linux.Libc.check;
 
-import dev.gpuprocess.criu.internal.os.ChildProcess;
-import dev.gpuprocess.criu.internal.os.Deadline;
-import dev.gpuprocess.criu.internal.os.ExitStatus;
-import dev.gpuprocess.criu.internal.os.LinuxCalls;
-import dev.gpuprocess.criu.internal.os.Packet;
-import dev.gpuprocess.criu.internal.os.PacketSocket;
-import dev.gpuprocess.criu.internal.os.Poll;
-import dev.gpuprocess.criu.internal.os.Spawn;
-import dev.gpuprocess.criu.internal.os.TailBuffer;
+import dev.gpuprocess.criu.internal.linux.ChildProcess;
+import dev.gpuprocess.criu.internal.linux.TailBuffer;
 import dev.gpuprocess.error.ProcessUnreadableException;
+import dev.gpuprocess.internal.linux.ExitStatus;
 import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.internal.linux.NativeCallException;
+import dev.gpuprocess.internal.linux.Packet;
+import dev.gpuprocess.internal.linux.PacketSocket;
+import dev.gpuprocess.internal.linux.Poll;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
-import java.util.concurrent.locks.LockSupport;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -87,13 +84,13 @@ public final class CriuProcess implements AutoCloseable {
     int[] pipe = {-1, -1};
     boolean started = false;
     try {
-      sockets = LinuxCalls.packetSockets();
-      pipe = LinuxCalls.pipe();
+      sockets = PacketSocket.pair();
+      pipe = Libc.pipe();
       if (!command.direct()) {
         new PacketSocket(sockets[0]).askForSenders();
       }
       // Only our end is non-blocking: CRIU must not lose what it prints.
-      check(LinuxCalls.functions().fcntl(pipe[0], LinuxCalls.F_SETFL, Libc.O_NONBLOCK), "fcntl");
+      check(Libc.functions().fcntl(pipe[0], Libc.F_SETFL, Libc.O_NONBLOCK), "fcntl");
       ChildProcess child = spawn(command.withReadableFiles(), sockets[1], pipe[1], inherited);
       started = true;
       LOG.debug("started {} as {}", command, child.pid());
@@ -112,11 +109,11 @@ public final class CriuProcess implements AutoCloseable {
       CriuCommand command, int socket, int output, List<Integer> inherited)
       throws NativeCallException {
     if (!command.direct()) {
-      return Spawn.start(command.program(), command.arguments(), socket, output, List.of());
+      return ChildProcess.start(command.program(), command.arguments(), socket, output, List.of());
     }
     List<Integer> numbered = new ArrayList<>(List.of(socket));
     numbered.addAll(inherited);
-    return Spawn.start(command.program(), command.arguments(), output, numbered);
+    return ChildProcess.start(command.program(), command.arguments(), output, numbered);
   }
 
   CriuCommand command() {
@@ -199,7 +196,7 @@ public final class CriuProcess implements AutoCloseable {
 
   private void drain() throws NativeCallException {
     while (outputOpen) {
-      long count = LinuxCalls.functions().read(output, chunk, chunk.length);
+      long count = Libc.functions().read(output, chunk, chunk.length);
       if (count > 0) {
         printed.add(chunk, (int) count);
       } else if (count == 0) {
@@ -231,16 +228,18 @@ public final class CriuProcess implements AutoCloseable {
    * @return empty if it still runs
    */
   public Optional<ExitStatus> awaitExit(Deadline deadline) throws NativeCallException {
-    while (!hasEnded()) {
-      drain();
-      if (deadline.passed()) {
-        return Optional.empty();
-      }
-      resumeIfStopped();
-      LockSupport.parkNanos(REAP_PAUSE_NANOS);
+    boolean ended = deadline.await(REAP_PAUSE_NANOS, this::hasEndedUnlessStopped);
+    drain();
+    return ended ? exit() : Optional.empty();
+  }
+
+  private boolean hasEndedUnlessStopped() throws NativeCallException {
+    if (hasEnded()) {
+      return true;
     }
     drain();
-    return exit();
+    resumeIfStopped();
+    return false;
   }
 
   /**

@@ -1,8 +1,8 @@
 package dev.gpuprocess.criu.internal.process;
 
-import dev.gpuprocess.criu.internal.os.ExitStatus;
 import dev.gpuprocess.criu.internal.process.Conversation.Reply;
 import dev.gpuprocess.criu.proto.Rpc.criu_resp;
+import dev.gpuprocess.internal.linux.ExitStatus;
 import java.time.Duration;
 import org.jspecify.annotations.Nullable;
 

@@ -1,6 +1,7 @@
 package dev.gpuprocess.criu.internal.process;
 
 import dev.gpuprocess.internal.linux.Libc;
+import dev.gpuprocess.internal.proc.ProcFs;
 import java.nio.file.FileSystemException;
 import java.nio.file.Path;
 
@@ -41,7 +42,8 @@ public final class ImageDirectories implements AutoCloseable {
 
   /** A path to a file in the work directory that CRIU can open too. */
   public String seenByCriu(String name) {
-    return "/proc/%s/fd/%s/%s".formatted(ProcessHandle.current().pid(), work, name);
+    return ProcFs.file(ProcessHandle.current().pid(), "fd", Integer.toString(work), name)
+        .toString();
   }
 
   @Override

@@ -6,18 +6,35 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 
 /**
- * A CRIU log. CRIU creates it readable only by its own user; if that is root and we are not, we
- * create the file first, and CRIU writes into the existing one.
+ * A CRIU log. CRIU is killed if its log keeps growing, before the disk is full.
+ *
+ * @param path the file
  */
-public final class LogFile {
+public record LogFile(Path path) implements Conversation.Watch {
 
-  private LogFile() {}
+  private static final long LIMIT = 1L << 30;
 
-  /** Removes an old log, and creates an empty one of ours unless CRIU's will be ours anyway. */
-  public static void create(Path file) throws IOException {
-    Files.deleteIfExists(file);
+  /**
+   * Removes an old log. CRIU creates a log that only its own user can read, so if that is root and
+   * this JVM is not, an empty file is created here, into which CRIU writes.
+   */
+  public void create() throws IOException {
+    Files.deleteIfExists(path);
     if (!CurrentUser.isRoot()) {
-      Files.createFile(file);
+      Files.createFile(path);
+    }
+  }
+
+  @Override
+  public void look() throws GivenUpException {
+    long size;
+    try {
+      size = Files.size(path);
+    } catch (IOException notThereYet) {
+      return;
+    }
+    if (size > LIMIT) {
+      throw GivenUpException.flooding(size);
     }
   }
 }

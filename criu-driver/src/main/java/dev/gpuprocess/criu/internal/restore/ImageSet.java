@@ -8,6 +8,7 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.internal.linux.UnreadableImage;
+import dev.gpuprocess.internal.time.IoSupplier;
 import dev.gpuprocess.spi.GpuPlugin;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -87,13 +88,9 @@ final class ImageSet {
     }
   }
 
-  private interface Reading<T> {
-    T read() throws IOException;
-  }
-
-  private static <T> T read(String subject, String name, Reading<T> reading, Failure failure) {
+  private static <T> T read(String subject, String name, IoSupplier<T> reading, Failure failure) {
     try {
-      return reading.read();
+      return reading.get();
     } catch (IOException e) {
       throw UnreadableImage.of(
           "%s did not begin: %s cannot be read, %s".formatted(subject, name, e.getMessage()),

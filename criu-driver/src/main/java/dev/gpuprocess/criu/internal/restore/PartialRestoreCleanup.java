@@ -1,6 +1,5 @@
 package dev.gpuprocess.criu.internal.restore;
 
-import dev.gpuprocess.criu.internal.os.Deadline;
 import dev.gpuprocess.criu.internal.process.CriuCall;
 import dev.gpuprocess.criu.internal.process.CriuCommand;
 import dev.gpuprocess.criu.internal.process.CriuKill;
@@ -9,6 +8,8 @@ import dev.gpuprocess.internal.linux.ProcessTree;
 import dev.gpuprocess.internal.proc.OpenFile;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.internal.time.Deadline;
+import dev.gpuprocess.internal.time.Uninterrupted;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -18,7 +19,6 @@ import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Optional;
 import java.util.Set;
-import java.util.concurrent.locks.LockSupport;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -103,7 +103,7 @@ final class PartialRestoreCleanup implements CriuCall.BeforeKill {
       if (!goes || deadline.passed()) {
         return false;
       }
-      LockSupport.parkNanos(PAUSE_NANOS);
+      Uninterrupted.pause(PAUSE_NANOS);
     }
   }
 
@@ -120,8 +120,7 @@ final class PartialRestoreCleanup implements CriuCall.BeforeKill {
 
   private boolean holdsOurLog(ProcessIdentity process) {
     for (OpenFile file : ProcFs.visibleFiles(process.pid())) {
-      Path descriptor =
-          Path.of("/proc", Integer.toString(process.pid()), "fd", Integer.toString(file.number()));
+      Path descriptor = ProcFs.file(process.pid(), "fd", Integer.toString(file.number()));
       try {
         if (file.target().startsWith("/") && Files.isSameFile(descriptor, log)) {
           return true;

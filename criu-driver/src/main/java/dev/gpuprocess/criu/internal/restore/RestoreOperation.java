@@ -1,16 +1,14 @@
 package dev.gpuprocess.criu.internal.restore;
 
 import dev.gpuprocess.criu.internal.links.HeldLinks;
+import dev.gpuprocess.criu.internal.linux.Wakeup;
 import dev.gpuprocess.criu.internal.log.CriuFailureBuilder;
 import dev.gpuprocess.criu.internal.log.StatsFile;
 import dev.gpuprocess.criu.internal.log.TreeOutcome;
-import dev.gpuprocess.criu.internal.os.Deadline;
-import dev.gpuprocess.criu.internal.os.Wakeup;
 import dev.gpuprocess.criu.internal.process.CallContext;
-import dev.gpuprocess.criu.internal.process.CancelledBefore;
 import dev.gpuprocess.criu.internal.process.CriuCommand;
 import dev.gpuprocess.criu.internal.process.CriuResult;
-import dev.gpuprocess.criu.internal.process.LogLimit;
+import dev.gpuprocess.criu.internal.process.LogFile;
 import dev.gpuprocess.criu.internal.rpc.RpcLink;
 import dev.gpuprocess.criu.internal.tree.OwnZombies;
 import dev.gpuprocess.criu.internal.tree.ProcessDescriptions;
@@ -24,8 +22,9 @@ import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.MachineUnfitException;
 import dev.gpuprocess.error.PidTakenException;
 import dev.gpuprocess.error.ProcessUnreadableException;
+import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.internal.linux.NativeCallException;
-import dev.gpuprocess.internal.linux.PageSize;
+import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.options.CpuCheck;
 import dev.gpuprocess.options.RestoreOptions;
@@ -50,13 +49,12 @@ import org.slf4j.LoggerFactory;
 public final class RestoreOperation {
 
   private static final Logger LOG = LoggerFactory.getLogger(RestoreOperation.class);
-  private static final int EEXIST = 17;
 
   /** More than the kernel needs to release a pid, also on a busy machine. */
   private static final Duration PID_PATIENCE = Duration.ofSeconds(10);
 
   private static final Pattern TAKEN = Pattern.compile("Can't fork for (\\d{1,9}): File exists");
-  private static final String THREAD_TAKEN = "Unable to create a thread: -" + EEXIST;
+  private static final String THREAD_TAKEN = "Unable to create a thread: -" + Libc.EEXIST;
 
   private final RpcLink criu;
   private final RestoreRequest request;
@@ -92,7 +90,7 @@ public final class RestoreOperation {
       throw new IllegalArgumentException("pid " + pid + " cannot be restored");
     }
     checkDirectories();
-    CancelledBefore.require(
+    CallContext.requireNotCancelled(
         options.cancellation(), "restore", subject, pid, Fate.HALF_RESTORED_REMOVED);
     requireOurChild();
     boolean ownNumbers = ImageSet.require(subject, request.images(), pid, request.plugin());
@@ -167,11 +165,7 @@ public final class RestoreOperation {
           criu.restore(
               request,
               new CallContext(
-                  deadline,
-                  stages,
-                  new RootDeathWatch(stages, new LogLimit(log)),
-                  cleanup,
-                  wakeup));
+                  deadline, stages, new RootDeathWatch(stages, new LogFile(log)), cleanup, wakeup));
     } catch (IOException e) {
       throw new MachineUnfitException(
           MachineUnfitException.Reason.NO_CRIU,
@@ -282,7 +276,7 @@ public final class RestoreOperation {
             .filter(Matcher::find)
             .map(found -> Integer.valueOf(found.group(1)))
             .findFirst();
-    if (result.errno() == EEXIST || taken.isPresent()) {
+    if (result.errno() == Libc.EEXIST || taken.isPresent()) {
       int wanted = taken.orElse(pid);
       checkPidIsFree(wanted, builder.general(outcome, null));
       String needs = subject + " needs pid " + wanted + ", which ";
@@ -355,7 +349,7 @@ public final class RestoreOperation {
         root,
         micros(stats.getForkingTime()),
         micros(stats.getRestoreTime()),
-        stats.getPagesRestored() * PageSize.BYTES);
+        stats.getPagesRestored() * Libc.PAGE_BYTES);
   }
 
   private static Duration micros(int unsigned) {

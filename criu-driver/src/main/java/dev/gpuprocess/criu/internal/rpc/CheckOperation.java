@@ -2,11 +2,11 @@ package dev.gpuprocess.criu.internal.rpc;
 
 import dev.gpuprocess.criu.internal.log.CriuFailureBuilder;
 import dev.gpuprocess.criu.internal.log.TreeOutcome;
-import dev.gpuprocess.criu.internal.os.Deadline;
 import dev.gpuprocess.criu.internal.process.CallContext;
 import dev.gpuprocess.criu.internal.process.CriuResult;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.MachineUnfitException;
+import dev.gpuprocess.internal.time.Deadline;
 import java.io.IOException;
 import java.time.Duration;
 

@@ -1,6 +1,6 @@
 package dev.gpuprocess.criu.internal.rpc;
 
-import dev.gpuprocess.criu.internal.os.Spawn;
+import dev.gpuprocess.criu.internal.linux.ChildProcess;
 import dev.gpuprocess.criu.proto.Rpc.inherit_fd;
 import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.options.CriuOptions;
@@ -37,7 +37,7 @@ final class InheritedDescriptors implements AutoCloseable {
   }
 
   private void add(String resource, int descriptor) {
-    int inCriu = Spawn.SOCKET + 1 + descriptors.size();
+    int inCriu = ChildProcess.SOCKET + 1 + descriptors.size();
     descriptors.add(descriptor);
     names.add(inherit_fd.newBuilder().setKey(resource).setFd(inCriu).build());
   }

@@ -1,5 +1,6 @@
 package dev.gpuprocess.criu.internal.rpc;
 
+import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.NetworkLock;
 import dev.gpuprocess.process.ProcessIdentity;
@@ -30,8 +31,8 @@ final class NetworkLocks {
 
   private static boolean hasItsOwnNetwork(int pid) {
     try {
-      return !Files.readSymbolicLink(Path.of("/proc", Integer.toString(pid), "ns", "net"))
-          .equals(Files.readSymbolicLink(Path.of("/proc/self/ns/net")));
+      return !Files.readSymbolicLink(ProcFs.file(pid, "ns", "net"))
+          .equals(Files.readSymbolicLink(ProcFs.self("ns", "net")));
     } catch (IOException goneOrForbidden) {
       return false; // CRIU will report it
     }

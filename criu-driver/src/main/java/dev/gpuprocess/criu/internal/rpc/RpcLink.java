@@ -55,7 +55,7 @@ public record RpcLink(CriuCommand command, Function<GpuPlugin, Path> plugins) {
       if (ConfigFile.write(request, loaded)) {
         opts.setConfigFile(directories.seenByCriu(ConfigFile.NAME));
       }
-      LogFile.create(request.work().resolve(DUMP_LOG));
+      new LogFile(request.work().resolve(DUMP_LOG)).create();
       return new CriuCall(command, context, List.of())
           .make(criu_req.newBuilder().setType(criu_req_type.DUMP).setOpts(opts).build());
     }
@@ -74,7 +74,7 @@ public record RpcLink(CriuCommand command, Function<GpuPlugin, Path> plugins) {
       if (ConfigFile.write(request, loaded)) {
         opts.setConfigFile(directories.seenByCriu(ConfigFile.NAME));
       }
-      LogFile.create(request.work().resolve(RESTORE_LOG));
+      new LogFile(request.work().resolve(RESTORE_LOG)).create();
       return new CriuCall(command, context, inherited.descriptors())
           .make(criu_req.newBuilder().setType(criu_req_type.RESTORE).setOpts(opts).build());
     }

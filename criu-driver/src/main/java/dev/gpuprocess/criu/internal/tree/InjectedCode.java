@@ -1,7 +1,9 @@
 package dev.gpuprocess.criu.internal.tree;
 
 import dev.gpuprocess.error.ProcessUnreadableException;
+import dev.gpuprocess.internal.linux.SystemCalls;
 import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.Signals;
 import java.nio.file.AccessDeniedException;
 import java.util.Map;
 
@@ -18,13 +20,11 @@ public final class InjectedCode {
    * a register, and unblocks them when the registers are restored. What a program blocks with glibc
    * does not include signals 32 and 33.
    */
-  private static final long ALL_SIGNALS = ~(1L << (9 - 1) | 1L << (19 - 1));
+  private static final long ALL_SIGNALS =
+      ~(Signals.set(Signals.SIGKILL) | Signals.set(Signals.SIGSTOP));
 
   /** The kernel unblocks SIGTRAP again when the breakpoint at the end of the code is reached. */
-  private static final long TRAP = 1L << (5 - 1);
-
-  /** The number of recvfrom, with which the code waits for a command. */
-  private static final Map<String, String> RECVFROM = Map.of("amd64", "45", "aarch64", "207");
+  private static final long TRAP = Signals.set(Signals.SIGTRAP);
 
   private InjectedCode() {}
 
@@ -43,7 +43,7 @@ public final class InjectedCode {
   private static boolean isExecutedBy(int task) {
     Map<String, String> status = ProcFs.status(task);
     return !status.getOrDefault("TracerPid", "0").equals("0")
-        && (Long.parseUnsignedLong(status.getOrDefault("SigBlk", "0"), 16) | TRAP) == ALL_SIGNALS
+        && (Signals.set(status, "SigBlk") | TRAP) == ALL_SIGNALS
         && !waitsForCommand(task, status);
   }
 
@@ -53,10 +53,9 @@ public final class InjectedCode {
 
   /** Whoever may not see the system call takes a task that sleeps for one that waits. */
   private static boolean isInRecvfrom(int task) {
-    String recvfrom = RECVFROM.get(System.getProperty("os.arch"));
     try {
       return ProcFs.read(task, "syscall")
-          .filter(call -> recvfrom != null && call.startsWith(recvfrom + " "))
+          .filter(call -> call.startsWith(SystemCalls.RECVFROM + " "))
           .isPresent();
     } catch (ProcessUnreadableException e) {
       if (e.getCause() instanceof AccessDeniedException) {

@@ -1,20 +1,20 @@
 package dev.gpuprocess.criu.internal.tree;
 
-import dev.gpuprocess.criu.internal.os.Deadline;
-import dev.gpuprocess.criu.internal.os.Posix;
 import dev.gpuprocess.internal.linux.NativeCallException;
+import dev.gpuprocess.internal.linux.Processes;
 import dev.gpuprocess.internal.proc.Freezer;
 import dev.gpuprocess.internal.proc.LifeSign;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
-import dev.gpuprocess.internal.process.Processes;
+import dev.gpuprocess.internal.proc.Signals;
+import dev.gpuprocess.internal.time.Deadline;
+import dev.gpuprocess.internal.time.Uninterrupted;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.time.Duration;
 import java.util.EnumSet;
 import java.util.List;
 import java.util.Optional;
 import java.util.Set;
-import java.util.concurrent.locks.LockSupport;
 import java.util.stream.Collectors;
 
 /** What became of a process tree after a dump, according to the kernel once CRIU is gone. */
@@ -62,7 +62,7 @@ public enum TreeFate {
       if (deadline.passed()) {
         return ends ? DYING : UNSETTLED;
       }
-      LockSupport.parkNanos(PAUSE_NANOS);
+      Uninterrupted.pause(PAUSE_NANOS);
     }
   }
 
@@ -70,7 +70,7 @@ public enum TreeFate {
     for (ProcessIdentity process : tree) {
       LifeSign sign = sign(process);
       if (sign == LifeSign.FREE || sign == LifeSign.HELD) {
-        Posix.kill(process);
+        Processes.signal(process, Signals.SIGKILL);
       }
     }
   }
@@ -98,10 +98,9 @@ public enum TreeFate {
       throws NativeCallException {
     List<Long> before = tree.stream().map(TreeFate::nanosOnCpu).toList();
     Deadline moment = Deadline.after(MOMENT);
-    Deadline deadline = Deadline.after(SETTLE_LIMIT);
-    while (!moment.passed() || (!haveRun(tree, before) && !deadline.passed())) {
-      LockSupport.parkNanos(PAUSE_NANOS);
-    }
+    boolean unused =
+        Deadline.after(SETTLE_LIMIT)
+            .await(PAUSE_NANOS, () -> moment.passed() && haveRun(tree, before));
     return of(tree, mayDie);
   }
 
@@ -141,13 +140,6 @@ public enum TreeFate {
    * @return false if some of it is still alive
    */
   public static boolean awaitKill(List<ProcessIdentity> tree) {
-    Deadline deadline = Deadline.after(SETTLE_LIMIT);
-    while (!isEnding(signs(tree))) {
-      if (deadline.passed()) {
-        return false;
-      }
-      LockSupport.parkNanos(PAUSE_NANOS);
-    }
-    return true;
+    return Deadline.after(SETTLE_LIMIT).await(PAUSE_NANOS, () -> isEnding(signs(tree)));
   }
 }

@@ -1,11 +1,11 @@
 package dev.gpuprocess.criu.internal.dump;
 
-import dev.gpuprocess.criu.internal.os.Posix;
 import dev.gpuprocess.criu.internal.tree.InjectedCode;
 import dev.gpuprocess.internal.linux.NativeCallException;
+import dev.gpuprocess.internal.linux.Processes;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
-import dev.gpuprocess.internal.process.Processes;
+import dev.gpuprocess.internal.proc.Signals;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.util.Optional;
 import java.util.OptionalInt;
@@ -68,7 +68,7 @@ final class CriuHeldInCode {
   /** Stops it, and lets it go on again when the process has left the code by then. */
   private boolean isHeld(ProcessIdentity criu) {
     try {
-      Posix.stop(criu);
+      Processes.signal(criu, Signals.SIGSTOP);
       while (criu.isAlive() && Processes.stat(criu).filter(ProcStat::isStopped).isEmpty()) {
         Thread.onSpinWait();
       }
@@ -76,7 +76,7 @@ final class CriuHeldInCode {
       if (criu.isAlive() && InjectedCode.runsIn(pid)) {
         return true;
       }
-      Posix.resume(criu);
+      Processes.signal(criu, Signals.SIGCONT);
       return false;
     } catch (NativeCallException e) {
       throw new IllegalStateException(e);

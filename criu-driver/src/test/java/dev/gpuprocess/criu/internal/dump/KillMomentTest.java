@@ -8,15 +8,15 @@ import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.criu.RealCriu;
 import dev.gpuprocess.criu.RpcCriuDriver;
-import dev.gpuprocess.criu.internal.os.Posix;
 import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.Fate;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.internal.linux.NativeCallException;
+import dev.gpuprocess.internal.linux.Processes;
 import dev.gpuprocess.internal.proc.ProcStat;
-import dev.gpuprocess.internal.process.Processes;
+import dev.gpuprocess.internal.proc.Signals;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.process.ProcessIdentity;
@@ -156,7 +156,7 @@ class KillMomentTest {
       return true;
     }
     try {
-      Posix.resume(criu);
+      Processes.signal(criu, Signals.SIGCONT);
       return false;
     } catch (NativeCallException e) {
       throw new IllegalStateException(e);
@@ -193,14 +193,14 @@ class KillMomentTest {
         () -> dump(DumpOptions.builder().deadline(LONG).build()),
         criu -> {
           try {
-            Posix.stop(signalled);
-            Posix.resume(criu);
+            Processes.signal(signalled, Signals.SIGSTOP);
+            Processes.signal(criu, Signals.SIGCONT);
           } catch (NativeCallException e) {
             throw new IllegalStateException(e);
           }
         });
     try {
-      Posix.resume(signalled);
+      Processes.signal(signalled, Signals.SIGCONT);
     } catch (NativeCallException e) {
       throw new IllegalStateException(e);
     }

@@ -1,6 +1,7 @@
-package dev.gpuprocess.internal.process;
+package dev.gpuprocess.internal.room;
 
 import dev.gpuprocess.cuda.GpuReading;
+import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.process.ProcessIdentity;
 
 /**
@@ -10,20 +11,13 @@ import dev.gpuprocess.process.ProcessIdentity;
  */
 public final class PidNamespace {
 
-  /** {@code PROC_PID_INIT_INO}: the kernel gives the first pid namespace this inode. */
-  private static final long FIRST = 0xefff_fffcL;
-
   private PidNamespace() {}
 
   /** False when NVML lists a pid that does not exist here. */
   public static boolean isOurs(GpuReading reading) {
-    return isFirst()
+    return ProcessKey.isInFirstNamespace()
         || reading.gpus().stream()
             .flatMap(gpu -> gpu.users().stream())
             .allMatch(user -> ProcessIdentity.of(user.pid()).isPresent());
-  }
-
-  static boolean isFirst() {
-    return ProcessKey.self().namespace() == FIRST;
   }
 }

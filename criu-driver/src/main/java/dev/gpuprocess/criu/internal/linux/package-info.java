@@ -3,4 +3,4 @@
  * passes on exactly the given descriptors, signals, polling.
  */
 @org.jspecify.annotations.NullMarked
-package dev.gpuprocess.criu.internal.os;
+package dev.gpuprocess.criu.internal.linux;

@@ -1,4 +1,4 @@
-package dev.gpuprocess.internal.jnr;
+package dev.gpuprocess.internal.cuda;
 
 import jnr.ffi.Pointer;
 import jnr.ffi.annotations.In;

@@ -1,4 +1,4 @@
-package dev.gpuprocess.criu.internal.os;
+package dev.gpuprocess.criu.internal.linux;
 
 import java.nio.charset.StandardCharsets;
 

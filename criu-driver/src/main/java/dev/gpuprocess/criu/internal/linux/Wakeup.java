@@ -1,4 +1,4 @@
-package dev.gpuprocess.criu.internal.os;
+package dev.gpuprocess.criu.internal.linux;
 
 import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.internal.linux.NativeCallException;
@@ -32,13 +32,12 @@ public final class Wakeup implements AutoCloseable {
     }
     return new Wakeup(
         cancellation.get(),
-        Libc.check(
-            LinuxCalls.functions().eventfd(0, LinuxCalls.CLOEXEC | Libc.O_NONBLOCK), "eventfd"));
+        Libc.check(Libc.functions().eventfd(0, Libc.O_CLOEXEC | Libc.O_NONBLOCK), "eventfd"));
   }
 
   private void wake() {
     // The write fails only if the counter is full, and then it is readable anyway.
-    LinuxCalls.functions().write(event, ONE, ONE.length);
+    Libc.functions().write(event, ONE, ONE.length);
   }
 
   /**

@@ -1,12 +1,10 @@
-package dev.gpuprocess.internal.process;
+package dev.gpuprocess.internal.linux;
 
 import dev.gpuprocess.error.ProcessUnreadableException;
+import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.process.ProcessIdentity;
-import java.io.IOException;
-import java.nio.file.DirectoryIteratorException;
-import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
-import java.nio.file.Path;
+import java.util.List;
 import java.util.Optional;
 import java.util.OptionalInt;
 import java.util.OptionalLong;
@@ -38,28 +36,29 @@ public record ProcessSearch(Optional<ProcessIdentity> process, boolean certain) 
       return here(pid, start);
     }
     // In the first namespace all processes can be seen.
-    boolean certain = PidNamespace.isFirst();
-    try (DirectoryStream<Path> entries = Files.newDirectoryStream(Path.of("/proc"), "[1-9]*")) {
-      for (Path entry : entries) {
-        int candidate = Integer.parseInt(String.valueOf(entry.getFileName()));
-        OptionalLong its = namespaceOf(candidate);
-        if (its.isPresent() && its.getAsLong() != namespace) {
-          continue;
-        }
-        OptionalInt inner = ProcessKey.innermostPid(candidate);
-        if (inner.isPresent() ? inner.getAsInt() != pid : !Files.exists(entry)) {
-          continue;
-        }
-        ProcessSearch found = here(candidate, start);
-        if (found.process().isPresent() && its.isPresent() && inner.isPresent()) {
-          return found;
-        }
-        // A process without permission might be the one.
-        certain &= found.isGone();
-      }
-    } catch (IOException | DirectoryIteratorException e) {
+    boolean certain = ProcessKey.isInFirstNamespace();
+    List<Integer> candidates;
+    try {
+      candidates = ProcFs.processes();
+    } catch (ProcessUnreadableException e) {
       LOG.warn("/proc cannot be listed: {}", e.toString());
-      certain = false;
+      return new ProcessSearch(Optional.empty(), false);
+    }
+    for (int candidate : candidates) {
+      OptionalLong its = namespaceOf(candidate);
+      if (its.isPresent() && its.getAsLong() != namespace) {
+        continue;
+      }
+      OptionalInt inner = ProcFs.innermostPid(candidate);
+      if (inner.isPresent() ? inner.getAsInt() != pid : !Files.exists(ProcFs.file(candidate))) {
+        continue;
+      }
+      ProcessSearch found = here(candidate, start);
+      if (found.process().isPresent() && its.isPresent() && inner.isPresent()) {
+        return found;
+      }
+      // A process without permission might be the one.
+      certain &= found.isGone();
     }
     return new ProcessSearch(Optional.empty(), certain);
   }

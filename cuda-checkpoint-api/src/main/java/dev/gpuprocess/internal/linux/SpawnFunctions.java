@@ -1,15 +1,15 @@
-package dev.gpuprocess.internal.jnr;
+package dev.gpuprocess.internal.linux;
 
 import jnr.ffi.Pointer;
 import jnr.ffi.annotations.In;
 import jnr.ffi.annotations.Out;
 
 /**
- * The functions of the C library that start children and wait for them, as {@code spawn.h}, {@code
- * sys/wait.h}, {@code sys/socket.h}, {@code poll.h} and {@code dlfcn.h} declare them. Use {@code
- * ChildStart}, {@code PidDescriptor} and {@code PacketSocketPair}.
+ * The functions of the C library that start children. They are bound apart from {@link
+ * LibcFunctions} because {@code posix_spawn_file_actions_addclosefrom_np} needs glibc 2.34. Public
+ * because JNR's generated class needs it to be; use {@link ChildStart}.
  */
-public interface ChildFunctions {
+public interface SpawnFunctions {
 
   int posix_spawn(
       @Out int[] pid,
@@ -44,22 +44,6 @@ public interface ChildFunctions {
 
   int sigfillset(Pointer set);
 
-  /** With 0 for the library: of all that are loaded. */
+  /** Searches all loaded libraries if {@code library} is 0. */
   Pointer dlsym(long library, @In byte[] name);
-
-  int socketpair(int domain, int type, int protocol, @Out int[] pair);
-
-  int pipe2(@Out int[] pair, int flags);
-
-  int fcntl(int descriptor, int command, int argument);
-
-  int poll(@In @Out byte[] descriptors, long count, int timeoutMillis);
-
-  long send(int socket, @In byte[] bytes, long length, int flags);
-
-  long recv(int socket, @Out byte[] bytes, long length, int flags);
-
-  int waitid(int kind, int id, @Out byte[] answer, int options);
-
-  long syscall(long number, long first, long second, long third, long fourth);
 }

@@ -1,4 +1,4 @@
-package dev.gpuprocess.internal.process;
+package dev.gpuprocess.internal.linux;
 
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ProcessUnreadableException;
@@ -26,6 +26,9 @@ import org.jspecify.annotations.Nullable;
  */
 public record ProcessKey(long namespace, int pid, long startTicks) {
 
+  /** {@code PROC_PID_INIT_INO}: the inode of the first pid namespace. */
+  private static final long FIRST_NAMESPACE = 0xefff_fffcL;
+
   private static final Pattern LINK = Pattern.compile("pid:\\[(\\d{1,18})]");
   private static final Pattern TEXT = Pattern.compile("(\\d{1,18})-(\\d{1,9})-(\\d{1,18})");
 
@@ -39,10 +42,10 @@ public record ProcessKey(long namespace, int pid, long startTicks) {
     ProcessKey known = self;
     if (known == null) {
       try {
-        String stat = Files.readString(Path.of("/proc/self/stat"));
+        String stat = Files.readString(ProcFs.self("stat"));
         known =
             new ProcessKey(
-                parseLink(Files.readSymbolicLink(Path.of("/proc/self/ns/pid"))),
+                parseLink(Files.readSymbolicLink(ProcFs.self("ns", "pid"))),
                 (int) ProcessHandle.current().pid(),
                 Long.parseLong(stat.substring(stat.lastIndexOf(')') + 2).split(" ")[19]));
       } catch (IOException e) {
@@ -61,7 +64,7 @@ public record ProcessKey(long namespace, int pid, long startTicks) {
     String known = boot;
     if (known == null) {
       try {
-        known = Files.readString(Path.of("/proc/sys/kernel/random/boot_id")).strip();
+        known = Files.readString(ProcFs.kernel("sys/kernel/random/boot_id")).strip();
       } catch (IOException e) {
         throw new UncheckedIOException("/proc does not tell the boot id", e);
       }
@@ -79,7 +82,7 @@ public record ProcessKey(long namespace, int pid, long startTicks) {
     long ours = self().namespace();
     OptionalLong namespace = namespaceOf(process.pid());
     if (namespace.isPresent() && namespace.getAsLong() != ours) {
-      OptionalInt inner = innermostPid(process.pid());
+      OptionalInt inner = ProcFs.innermostPid(process.pid());
       if (Processes.stat(process).isPresent()) {
         return new ProcessKey(
             namespace.getAsLong(),
@@ -99,7 +102,7 @@ public record ProcessKey(long namespace, int pid, long startTicks) {
    * @throws ProcessUnreadableException when it cannot be read just now
    */
   static OptionalLong namespaceOf(int pid) {
-    Path link = Path.of("/proc", Integer.toString(pid), "ns", "pid");
+    Path link = ProcFs.file(pid, "ns", "pid");
     try {
       return OptionalLong.of(parseLink(Files.readSymbolicLink(link)));
     } catch (NoSuchFileException | AccessDeniedException notTold) {
@@ -114,14 +117,6 @@ public record ProcessKey(long namespace, int pid, long startTicks) {
           Failure.of("read namespace", pid),
           e);
     }
-  }
-
-  /** The pid of a process in its own namespace; empty when it is gone. */
-  public static OptionalInt innermostPid(int pid) {
-    String pids = ProcFs.status(pid).getOrDefault("NSpid", "").strip();
-    return pids.isEmpty()
-        ? OptionalInt.empty()
-        : OptionalInt.of(Integer.parseInt(pids.substring(pids.lastIndexOf('\t') + 1)));
   }
 
   private static long parseLink(Path link) throws IOException {
@@ -148,6 +143,11 @@ public record ProcessKey(long namespace, int pid, long startTicks) {
   public String text() {
     return "%s-%s-%s"
         .formatted(Long.toString(namespace), Integer.toString(pid), Long.toString(startTicks));
+  }
+
+  /** Returns whether this JVM is in the first pid namespace, which shows all processes. */
+  public static boolean isInFirstNamespace() {
+    return self().namespace() == FIRST_NAMESPACE;
   }
 
   public boolean isSelf() {

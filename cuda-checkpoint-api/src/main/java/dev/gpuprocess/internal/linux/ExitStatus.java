@@ -1,4 +1,4 @@
-package dev.gpuprocess.criu.internal.os;
+package dev.gpuprocess.internal.linux;
 
 /**
  * How a process ended.
@@ -11,27 +11,23 @@ public record ExitStatus(int code, int signal) {
   /** Not known, because this JVM inherited an ignored SIGCHLD and the kernel kept no status. */
   public static final ExitStatus UNKNOWN = new ExitStatus(-1, -1);
 
-  /** It has not ended, and we could not end it. */
+  /** The process has not ended and could not be killed. */
   public static final ExitStatus STILL_RUNS = new ExitStatus(-1, -2);
 
-  /** It has not ended, and was not killed, as that would have harmed the process it dumps. */
+  /** The process, a CRIU, was not killed because that would have harmed the process it dumps. */
   public static final ExitStatus SPARED = new ExitStatus(-1, -3);
 
   private static final int SIGNALLED = 128;
   private static final int LAST_SIGNAL = 64;
 
-  public static ExitStatus ofWaitStatus(int status) {
-    int signal = status & 0x7f;
-    return signal == 0 ? new ExitStatus(status >> 8 & 0xff, 0) : new ExitStatus(-1, signal);
-  }
-
-  /** The status of the command that a shell has run, as told by the shell's exit code. */
+  /** Returns the status of the command that a shell ran and whose status the shell returned. */
   public ExitStatus throughShell() {
     return signal == 0 && code > SIGNALLED && code <= SIGNALLED + LAST_SIGNAL
         ? new ExitStatus(-1, code - SIGNALLED)
         : this;
   }
 
+  /** Returns whether a signal killed the process. */
   public boolean isCrash() {
     return signal > 0;
   }

@@ -1,0 +1,160 @@
+package dev.gpuprocess.criu.internal.linux;
+
+import dev.gpuprocess.internal.linux.ChildStart;
+import dev.gpuprocess.internal.linux.ExitStatus;
+import dev.gpuprocess.internal.linux.NativeCallException;
+import dev.gpuprocess.internal.linux.PidDescriptor;
+import dev.gpuprocess.internal.linux.Processes;
+import dev.gpuprocess.internal.proc.Signals;
+import dev.gpuprocess.internal.text.NativePath;
+import dev.gpuprocess.internal.time.Deadline;
+import dev.gpuprocess.internal.time.Uninterrupted;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+import java.util.stream.Stream;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * A child of this JVM that the JDK does not know. Its pid belongs to nobody else until it is
+ * reaped, which happens only here, so it can be signalled by its pid. None of this needs a
+ * descriptor, or {@code /proc}: it also works when no more files can be opened. Safe for use by
+ * several threads.
+ */
+public final class ChildProcess {
+
+  /** The number of the socket in a CRIU that is our child. */
+  public static final int SOCKET = 3;
+
+  /** Names a configuration file, which could change what a request means. */
+  private static final String CONFIGURATION = "CRIU_CONFIG_FILE";
+
+  private static final Logger LOG = LoggerFactory.getLogger(ChildProcess.class);
+  private static final long PAUSE_NANOS = 200_000;
+  private static final long LATE_PAUSE_NANOS = 100_000_000;
+
+  private final int pid;
+  private @Nullable ExitStatus exit;
+
+  private ChildProcess(int pid) {
+    this.pid = pid;
+  }
+
+  /**
+   * Starts the program.
+   *
+   * @param program an absolute path
+   * @param arguments without the program's name
+   * @param output becomes 1 and 2
+   * @param numbered become {@link #SOCKET} and the numbers after it
+   * @throws NativeCallException if it cannot be started
+   */
+  public static ChildProcess start(
+      Path program, List<String> arguments, int output, List<Integer> numbered)
+      throws NativeCallException {
+    return start(program, arguments, ChildStart.NOWHERE, output, numbered);
+  }
+
+  /**
+   * The same, with a descriptor as standard input.
+   *
+   * @param input becomes 0
+   */
+  public static ChildProcess start(
+      Path program, List<String> arguments, int input, int output, List<Integer> numbered)
+      throws NativeCallException {
+    List<byte[]> words =
+        Stream.concat(
+                Stream.of(NativePath.bytes(program)), arguments.stream().map(NativePath::encode))
+            .toList();
+    List<Integer> descriptors = new ArrayList<>(List.of(input, output, output));
+    descriptors.addAll(numbered);
+    return new ChildProcess(
+        ChildStart.start(program, words, variable -> !variable.equals(CONFIGURATION), descriptors));
+  }
+
+  public int pid() {
+    return pid;
+  }
+
+  /**
+   * Reaps it if it has ended.
+   *
+   * @return how it ended; empty while it runs
+   */
+  public synchronized Optional<ExitStatus> reap() throws NativeCallException {
+    if (exit == null) {
+      exit = PidDescriptor.reapIfEnded(pid).orElse(null);
+    }
+    return Optional.ofNullable(exit);
+  }
+
+  /**
+   * Waits until it has ended, and reaps it.
+   *
+   * @return how it ended; empty if it still runs at the deadline
+   */
+  public Optional<ExitStatus> await(Deadline deadline) throws NativeCallException {
+    boolean unused = deadline.await(PAUSE_NANOS, () -> reap().isPresent());
+    return reap();
+  }
+
+  /**
+   * Reaps it in the background once it ends; it would otherwise stay a zombie. It is let go on if
+   * it was stopped, so that it can end.
+   */
+  public void reapLater() throws NativeCallException {
+    if (reap().isPresent()) {
+      return;
+    }
+    Thread reaper =
+        new Thread(
+            () -> {
+              try {
+                while (reap().isEmpty()) {
+                  boolean unused = resume();
+                  Uninterrupted.pause(LATE_PAUSE_NANOS);
+                }
+              } catch (NativeCallException e) {
+                LOG.debug("process {} cannot be reaped", pid, e);
+              }
+            },
+            "gpuprocess-reaper-" + pid);
+    reaper.setDaemon(true);
+    reaper.start();
+  }
+
+  /**
+   * Sends it SIGKILL.
+   *
+   * @return false if it had ended
+   */
+  public boolean kill() throws NativeCallException {
+    return signal(Signals.SIGKILL);
+  }
+
+  /**
+   * Sends it SIGTERM.
+   *
+   * @return false if it had ended
+   */
+  public boolean terminate() throws NativeCallException {
+    return signal(Signals.SIGTERM);
+  }
+
+  /**
+   * Sends it SIGCONT.
+   *
+   * @return false if it had ended
+   */
+  public boolean resume() throws NativeCallException {
+    return signal(Signals.SIGCONT);
+  }
+
+  private synchronized boolean signal(int number) throws NativeCallException {
+    return reap().isEmpty() && Processes.signalChild(pid, number);
+  }
+}
