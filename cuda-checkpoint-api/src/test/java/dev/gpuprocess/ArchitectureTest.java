@@ -105,10 +105,9 @@ class ArchitectureTest {
     HOUSE.requireUntrustedPaths(
         List.of(
             "dev.gpuprocess.internal.dump",
+            "dev.gpuprocess.internal.inherited",
             "dev.gpuprocess.internal.launch",
-            "dev.gpuprocess.internal.machine",
-            "dev.gpuprocess.internal.nccl",
-            "dev.gpuprocess.internal.release"),
+            "dev.gpuprocess.internal.machine"),
         Map.of(
             "a file of an image, which was verified or is being written",
             List.of(

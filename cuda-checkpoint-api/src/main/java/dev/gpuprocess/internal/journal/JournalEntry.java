@@ -4,7 +4,7 @@ import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.internal.proc.AddressRange;
 import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.internal.process.ProcessSearch;
-import dev.gpuprocess.internal.room.Holdings;
+import dev.gpuprocess.internal.reservation.GpuUsage;
 import dev.gpuprocess.internal.text.NativePath;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
@@ -42,7 +42,7 @@ public record JournalEntry(
     int pid,
     ProcessKey controller,
     String step,
-    Holdings held,
+    GpuUsage held,
     @Nullable Path image,
     @Nullable Path log,
     List<AddressRange> areas,
@@ -61,7 +61,7 @@ public record JournalEntry(
       int pid,
       ProcessKey controller,
       String step,
-      Holdings held,
+      GpuUsage held,
       @Nullable Path image,
       @Nullable Path log) {
     this(boot, key, pid, controller, step, held, image, log, List.of(), key, ProcessHistory.NONE);
@@ -84,7 +84,7 @@ public record JournalEntry(
       ProcessKey key,
       int pid,
       String step,
-      Holdings held,
+      GpuUsage held,
       @Nullable Path image,
       @Nullable Path log) {
     return new JournalEntry(ProcessKey.boot(), key, pid, ProcessKey.self(), step, held, image, log);
@@ -197,7 +197,7 @@ public record JournalEntry(
         Integer.parseInt(properties.getProperty("pid", "")),
         key(properties, "controller"),
         properties.getProperty("step", ""),
-        new Holdings(held, COMPLETE.equals(properties.getProperty("holdings"))),
+        new GpuUsage(held, COMPLETE.equals(properties.getProperty("holdings"))),
         path(properties, "image"),
         path(properties, "log"),
         AddressRange.parse(properties.getProperty("areas", "")),

@@ -29,10 +29,10 @@ public final class PassedDescriptor implements AutoCloseable {
 
   private static final int EMFILE = 24;
 
-  private final BorrowedThread thread;
+  private final RemoteThread thread;
   private final int number;
 
-  private PassedDescriptor(BorrowedThread thread, int number) {
+  private PassedDescriptor(RemoteThread thread, int number) {
     this.thread = thread;
     this.number = number;
   }
@@ -45,7 +45,7 @@ public final class PassedDescriptor implements AutoCloseable {
    * @throws IOException when the process has not three numbers of descriptors to spare, or a
    *     security module forbids it
    */
-  public static PassedDescriptor pass(BorrowedThread thread, int descriptor)
+  public static PassedDescriptor pass(RemoteThread thread, int descriptor)
       throws UntraceableException, IOException {
     long scratch = thread.map(SCRATCH);
     long pair = socketpair(thread, scratch);
@@ -64,7 +64,7 @@ public final class PassedDescriptor implements AutoCloseable {
    * The kernel writes both numbers into the call that closes the first, and on the way home the
    * thread copies the second one into the call that closes that.
    */
-  private static long socketpair(BorrowedThread thread, long scratch)
+  private static long socketpair(RemoteThread thread, long scratch)
       throws UntraceableException, IOException {
     long first = thread.onTheWayHome(SystemCall.CLOSE, NONE);
     long second = thread.onTheWayHome(SystemCall.CLOSE, NONE);
@@ -95,7 +95,7 @@ public final class PassedDescriptor implements AutoCloseable {
    * The kernel writes the number straight into the call that closes it: at no moment is the
    * descriptor there and nothing on the way home that closes it.
    */
-  private static int receive(BorrowedThread thread, long message, int socket)
+  private static int receive(RemoteThread thread, long message, int socket)
       throws UntraceableException, IOException {
     long number = thread.onTheWayHome(SystemCall.CLOSE, NONE);
     thread.memory().write(message, ProcessDescriptor.toReceive(message, number));
@@ -107,7 +107,7 @@ public final class PassedDescriptor implements AutoCloseable {
     return received;
   }
 
-  private static IOException noNumber(BorrowedThread thread, @Nullable Exception cause) {
+  private static IOException noNumber(RemoteThread thread, @Nullable Exception cause) {
     return new IOException(
         "process %s cannot be given a descriptor: it has too many open, or a security module forbids it: raise its limit (prlimit --nofile)"
             .formatted(thread.pid()),

@@ -60,7 +60,7 @@ public final class RemoteCalls {
    * @throws UntraceableException when there is no thread to borrow, or it was lost in the middle
    * @throws IOException what the work throws
    */
-  public static <T> T borrow(ProcessIdentity process, Duration limit, BorrowedThread.Work<T> work)
+  public static <T> T borrow(ProcessIdentity process, Duration limit, RemoteThread.Work<T> work)
       throws UntraceableException, IOException {
     return borrow(process, limit, task -> true, work);
   }
@@ -71,7 +71,7 @@ public final class RemoteCalls {
    * @param mayStop whether a thread may be one, by its number here
    */
   public static <T> T borrow(
-      ProcessIdentity process, Duration limit, IntPredicate mayStop, BorrowedThread.Work<T> work)
+      ProcessIdentity process, Duration limit, IntPredicate mayStop, RemoteThread.Work<T> work)
       throws UntraceableException, IOException {
     return borrow(process, limit, mayStop, work, Ptrace::new);
   }
@@ -80,7 +80,7 @@ public final class RemoteCalls {
       ProcessIdentity process,
       Duration limit,
       IntPredicate mayStop,
-      BorrowedThread.Work<T> work,
+      RemoteThread.Work<T> work,
       Supplier<Ptrace> requests)
       throws UntraceableException, IOException {
     long end = Durations.end(limit);
@@ -90,9 +90,9 @@ public final class RemoteCalls {
         ptrace -> new RemoteCalls(process, ptrace, mayStop, end).run(work));
   }
 
-  private <T> T run(BorrowedThread.Work<T> work) throws UntraceableException, IOException {
+  private <T> T run(RemoteThread.Work<T> work) throws UntraceableException, IOException {
     Suitability.check(process);
-    BorrowedThread borrowed = find();
+    RemoteThread borrowed = find();
     try {
       return work.with(borrowed);
     } finally {
@@ -100,12 +100,12 @@ public final class RemoteCalls {
     }
   }
 
-  private BorrowedThread find() throws UntraceableException {
+  private RemoteThread find() throws UntraceableException {
     try (Polling polling = new Polling(SEARCH)) {
       while (true) {
-        Landscape land = Landscape.of(process);
+        TraceTarget land = TraceTarget.of(process);
         for (int task : ThreadChoice.of(process.pid(), mayStop)) {
-          Optional<BorrowedThread> found = take(task, land);
+          Optional<RemoteThread> found = take(task, land);
           if (found.isPresent()) {
             return found.get();
           }
@@ -124,7 +124,7 @@ public final class RemoteCalls {
         && (reason == Untraceable.Reason.TIME || (PASSING.contains(reason) && polling.pause()));
   }
 
-  private Optional<BorrowedThread> take(int task, Landscape land) {
+  private Optional<RemoteThread> take(int task, TraceTarget land) {
     try {
       return Optional.of(stopped(task, land));
     } catch (UntraceableException e) {
@@ -139,12 +139,12 @@ public final class RemoteCalls {
     return Optional.empty();
   }
 
-  private BorrowedThread stopped(int task, Landscape land)
+  private RemoteThread stopped(int task, TraceTarget land)
       throws UntraceableException, NativeCallException {
     Tracee thread = stopping.get(task);
     if (thread == null) {
       thread = Tracee.seize(ptrace, process, task);
-      Rehearsal.of(thread, land);
+      ClassWarmup.of(thread, land);
       thread.beginInterrupt();
       stopping.put(task, thread);
     }
@@ -154,7 +154,7 @@ public final class RemoteCalls {
       if (stop == Tracee.Stop.GROUP) {
         throw Suitability.stopped(process);
       }
-      return BorrowedThread.of(thread, land, end);
+      return RemoteThread.of(thread, land, end);
     } catch (UntraceableException | NativeCallException e) {
       thread.detach();
       throw e;

@@ -46,7 +46,7 @@ public final class RestoreThread {
    * @param thread its id
    * @throws UntraceableException when it has other filters
    */
-  public static void requireFiltersOf(int thread, BorrowedThread borrowed)
+  public static void requireFiltersOf(int thread, RemoteThread borrowed)
       throws UntraceableException {
     if (!filters(thread).equals(filters(borrowed.task()))) {
       throw new UntraceableException(

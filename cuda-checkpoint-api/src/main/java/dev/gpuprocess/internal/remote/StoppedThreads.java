@@ -2,75 +2,205 @@ package dev.gpuprocess.internal.remote;
 
 import dev.gpuprocess.internal.linux.NativeCallException;
 import dev.gpuprocess.internal.linux.Ptrace;
-import dev.gpuprocess.internal.remote.Registers.Name;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
-import java.util.function.LongPredicate;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
+import java.util.Map;
+import java.util.function.Supplier;
 
-/** Looks at threads of another process while each of them is stopped for a moment. */
+/**
+ * All threads of a process, stopped. They go on when the work is done, and when this JVM is killed.
+ * Exists while a {@link Work} is done, for use by the thread that does it.
+ */
 public final class StoppedThreads {
 
-  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
+  /** What is done while they are held. */
+  @FunctionalInterface
+  public interface Work<T> {
 
-  private StoppedThreads() {}
+    /**
+     * Does it, on a thread of its own; it may wait for other threads of this JVM.
+     *
+     * @throws UntraceableException when no thread of the process can make a system call
+     * @throws IOException when something else failed
+     */
+    T with(StoppedThreads threads) throws UntraceableException, IOException;
+  }
+
+  private final ProcessIdentity process;
+  private final Ptrace ptrace;
+  private final long end;
+  private final Map<Integer, Tracee> held = new HashMap<>();
+
+  private StoppedThreads(ProcessIdentity process, Ptrace ptrace, long end) {
+    this.process = process;
+    this.ptrace = ptrace;
+    this.end = end;
+  }
 
   /**
-   * Stops threads, one after the other, looks at the stack of each, and lets it go.
+   * Stops all threads of a process, the CUDA driver's included, so that no driver call on it
+   * answers meanwhile. The first thread of a process that this JVM has started runs on, see {@link
+   * #firstThreadRuns}.
    *
-   * @param process the process
-   * @param tasks its threads
-   * @param limit how long all of them may take to stop
-   * @param look gets the stack pointer
-   * @return the threads for which the look returned true, and those that could not be stopped; not
-   *     those that have ended
-   * @throws UntraceableException when the process cannot be traced, or has ended
-   * @throws IOException when the kernel refuses a request
+   * @param process who
+   * @param limit how long stopping them, and each system call, may take
+   * @param work what is done meanwhile
+   * @return what the work returns
+   * @throws UntraceableException when they cannot be stopped; all go on then
+   * @throws IOException what the work throws
    */
-  public static List<Integer> matching(
-      ProcessIdentity process, List<Integer> tasks, Duration limit, LongPredicate look)
+  public static <T> T hold(ProcessIdentity process, Duration limit, Work<T> work)
       throws UntraceableException, IOException {
-    boolean ours = ThreadChoice.isOurChild(process.pid());
-    long end = Durations.end(limit);
+    return hold(process, limit, work, Ptrace::new);
+  }
+
+  static <T> T hold(
+      ProcessIdentity process, Duration limit, Work<T> work, Supplier<Ptrace> requests)
+      throws UntraceableException, IOException {
     return TracerThread.run(
         process.pid(),
-        Ptrace::new,
+        requests,
         ptrace -> {
-          List<Integer> matching = new ArrayList<>();
-          for (int task : tasks) {
-            // The JDK would take a stop of the first thread of its child for the child's end.
-            boolean leave = ours && task == process.pid();
-            if (leave || matches(process, ptrace, task, end, look)) {
-              matching.add(task);
-            }
+          Suitability.check(process);
+          StoppedThreads threads = new StoppedThreads(process, ptrace, Durations.end(limit));
+          try {
+            threads.stop();
+            return work.with(threads);
+          } finally {
+            threads.release();
           }
-          return matching;
         });
   }
 
-  private static boolean matches(
-      ProcessIdentity process, Ptrace ptrace, int task, long end, LongPredicate look)
-      throws NativeCallException {
+  /** A thread that runs may start others, so the list is read until it has nothing new. */
+  private void stop() throws UntraceableException, NativeCallException {
+    boolean ours = ThreadChoice.isOurChild(process.pid());
+    List<Tracee> stopping;
+    do {
+      stopping = new ArrayList<>();
+      for (ProcStat thread : ProcFs.tasks(process.pid())) {
+        boolean leave = ours && thread.pid() == process.pid();
+        if (!thread.isDead() && !leave && !held.containsKey(thread.pid())) {
+          begin(thread.pid(), stopping);
+        }
+      }
+      for (Tracee thread : stopping) {
+        end(thread);
+      }
+    } while (!stopping.isEmpty());
+    Suitability.check(process);
+  }
+
+  private void begin(int task, List<Tracee> stopping)
+      throws UntraceableException, NativeCallException {
+    Tracee thread;
     try {
-      Tracee thread = Tracee.seize(ptrace, process, task);
-      thread.beginInterrupt();
-      Tracee.Stop unused = thread.awaitTrap(end);
-      boolean seen = look.test(OwnState.settle(thread).get(Name.RSP));
-      thread.detach();
-      return seen;
+      thread = Tracee.seize(ptrace, process, task);
     } catch (UntraceableException e) {
-      LOG.debug("thread {} of process {} is not stopped", task, process.pid(), e);
-      return e.why().reason() != Untraceable.Reason.GONE;
-    } catch (NativeCallException e) {
-      if (e.isGone()) {
-        return false;
+      if (e.why().reason() == Untraceable.Reason.GONE) {
+        return;
       }
       throw e;
+    }
+    thread.beginInterrupt();
+    stopping.add(thread);
+  }
+
+  private void end(Tracee thread) throws UntraceableException, NativeCallException {
+    try {
+      thread.awaitTrap(end);
+      SavedRegisters.settle(thread);
+      held.put(thread.task(), thread);
+    } catch (UntraceableException e) {
+      if (e.why().reason() != Untraceable.Reason.GONE) {
+        throw e;
+      }
+    } catch (NativeCallException e) {
+      if (!e.isGone()) {
+        throw e;
+      }
+    }
+  }
+
+  /**
+   * Whether the first thread of the process was left running. The JDK waits for the end of what it
+   * has started, and would take the stop for that.
+   */
+  public boolean firstThreadRuns() {
+    return ProcFs.tasks(process.pid()).stream()
+        .anyMatch(
+            thread ->
+                thread.pid() == process.pid()
+                    && !thread.isDead()
+                    && !held.containsKey(process.pid()));
+  }
+
+  /** How many are held. */
+  public int count() {
+    return held.size();
+  }
+
+  /**
+   * Borrows one of them for some calls; it is held again afterwards.
+   *
+   * @param work makes the calls, on this thread
+   * @return what the work returns
+   * @throws UntraceableException when none can be borrowed
+   * @throws IOException what the work throws
+   */
+  public <T> T borrow(RemoteThread.Work<T> work) throws UntraceableException, IOException {
+    TraceTarget land = TraceTarget.of(process);
+    UntraceableException why = Suitability.noThread(process);
+    for (Tracee each : inOrder()) {
+      RemoteThread borrowed;
+      try {
+        borrowed = RemoteThread.of(each, land, end);
+      } catch (UntraceableException e) {
+        why = e;
+        continue;
+      } catch (NativeCallException e) {
+        why = Suitability.unfit(each.task(), e);
+        continue;
+      }
+      try {
+        return work.with(borrowed);
+      } finally {
+        borrowed.goHome();
+      }
+    }
+    throw why;
+  }
+
+  /** Those first whose calls have no timeout, which would begin anew if this JVM were killed. */
+  private List<Tracee> inOrder() throws UntraceableException, NativeCallException {
+    List<Tracee> first = new ArrayList<>();
+    List<Tracee> last = new ArrayList<>();
+    for (Tracee each : held.values()) {
+      (SavedRegisters.hasTimeout(each.registers()) ? last : first).add(each);
+    }
+    first.addAll(last);
+    return first;
+  }
+
+  /**
+   * The process may be killed meanwhile. What is not let go here, the end of this thread lets go.
+   */
+  private void release() throws NativeCallException {
+    for (Tracee each : held.values()) {
+      try {
+        each.detach();
+      } catch (NativeCallException e) {
+        if (!e.isGone()) {
+          throw e;
+        }
+      }
     }
   }
 }

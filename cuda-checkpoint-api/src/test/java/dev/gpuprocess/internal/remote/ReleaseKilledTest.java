@@ -7,16 +7,16 @@ import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.internal.inherited.GpuHandles;
+import dev.gpuprocess.internal.inherited.GpuRelease;
+import dev.gpuprocess.internal.inherited.Inheritance;
+import dev.gpuprocess.internal.inherited.ReleaseKills;
+import dev.gpuprocess.internal.inherited.Released;
 import dev.gpuprocess.internal.linux.Descriptors;
 import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.internal.linux.Ptrace;
 import dev.gpuprocess.internal.proc.OpenFile;
 import dev.gpuprocess.internal.proc.ProcFs;
-import dev.gpuprocess.internal.release.GpuHandles;
-import dev.gpuprocess.internal.release.GpuRelease;
-import dev.gpuprocess.internal.release.Inheritance;
-import dev.gpuprocess.internal.release.ReleaseKills;
-import dev.gpuprocess.internal.release.Released;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -45,7 +45,7 @@ class ReleaseKilledTest {
     int nothing = Libc.open(Path.of("/dev/null"), Libc.O_RDWR);
     try {
       Released unused =
-          HeldThreads.hold(
+          StoppedThreads.hold(
               child,
               LIMIT,
               GpuRelease.work(child, inheritance, nothing),

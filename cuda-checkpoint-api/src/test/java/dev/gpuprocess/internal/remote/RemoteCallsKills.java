@@ -132,7 +132,7 @@ final class RemoteCallsKills {
       }
     }
 
-    private static boolean session(BorrowedThread thread, int file)
+    private static boolean session(RemoteThread thread, int file)
         throws UntraceableException, IOException {
       long at = thread.map(8192);
       try (PassedDescriptor passed = PassedDescriptor.pass(thread, file)) {

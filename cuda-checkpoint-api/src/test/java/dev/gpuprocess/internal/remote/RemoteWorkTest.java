@@ -224,7 +224,7 @@ class RemoteWorkTest {
         captive.awaitTicks();
       }
       for (int i = 0; i < 10; i++) {
-        HeldThreads.hold(
+        StoppedThreads.hold(
             identity(captive),
             LIMIT,
             held -> {
@@ -298,7 +298,8 @@ class RemoteWorkTest {
                       }));
 
       assertEquals(Untraceable.Reason.GONE, gone.why().reason());
-      assertEquals(1, HeldThreads.<Integer>hold(identity(captive), LIMIT, HeldThreads::count));
+      assertEquals(
+          1, StoppedThreads.<Integer>hold(identity(captive), LIMIT, StoppedThreads::count));
       captive.awaitTicks();
     }
   }
@@ -360,8 +361,10 @@ class RemoteWorkTest {
     Process child = new ProcessBuilder("sleep", "100").start();
     try {
       boolean runs =
-          HeldThreads.hold(
-              ProcessIdentity.of(child.pid()).orElseThrow(), LIMIT, HeldThreads::firstThreadRuns);
+          StoppedThreads.hold(
+              ProcessIdentity.of(child.pid()).orElseThrow(),
+              LIMIT,
+              StoppedThreads::firstThreadRuns);
 
       assertTrue(runs);
       assertTrue(child.isAlive());
@@ -387,7 +390,7 @@ class RemoteWorkTest {
             java.pid(),
             RemoteCalls.<Long>borrow(process, LIMIT, thread -> thread.call(SystemCall.GETPID)));
       }
-      HeldThreads.hold(process, LIMIT, held -> held.borrow(thread -> thread.map(4096)));
+      StoppedThreads.hold(process, LIMIT, held -> held.borrow(thread -> thread.map(4096)));
       long before = number(counter);
       Workload.await(() -> number(counter) > before, "the JVM to count on");
       assertTrue(java.isAlive(), () -> "it ended");

@@ -1,0 +1,508 @@
+package dev.gpuprocess.internal.memory;
+
+import dev.gpuprocess.error.ProcessUnreadableException;
+import dev.gpuprocess.internal.linux.NamelessFile;
+import dev.gpuprocess.internal.linux.NativeCallException;
+import dev.gpuprocess.internal.linux.ProcessMemory;
+import dev.gpuprocess.internal.proc.AddressRange;
+import dev.gpuprocess.internal.proc.Mapping;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.remote.PassedDescriptor;
+import dev.gpuprocess.internal.remote.RemoteCallException;
+import dev.gpuprocess.internal.remote.RemoteCalls;
+import dev.gpuprocess.internal.remote.RemoteThread;
+import dev.gpuprocess.internal.remote.RestoreThread;
+import dev.gpuprocess.internal.remote.SystemCall;
+import dev.gpuprocess.internal.remote.UntraceableException;
+import dev.gpuprocess.internal.time.Polling;
+import dev.gpuprocess.process.ProcessIdentity;
+import java.io.IOException;
+import java.time.Duration;
+import java.util.List;
+import java.util.Optional;
+import java.util.Set;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Divides the copies of a checkpoint or restore among several threads, and gives the driver memory
+ * for what it saves that is there already.
+ *
+ * <p>libcuda copies with the {@code memcpy} that it imports, by its restore thread, 2 MiB at a
+ * time, into memory that it maps. The hook replaces the addresses in the library's table of imports
+ * ({@code hook.c}, {@link HookPages}). Each is stored at once by a thread of the process, and the
+ * page that it is in, read-only since the program's start, is made writable for that moment.
+ *
+ * <p>If this JVM is killed at any moment the process goes on. The threads of the hook end when
+ * nothing has been copied for ten seconds. The code that stays copies as the C library does, also
+ * in a child that was forked during the copy and in a process restored from an image. {@link
+ * #removeFrom} takes it away. For one thread.
+ */
+public final class DriverHook {
+
+  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
+
+  /** Milliseconds, unless the machine has far more to do than processors. */
+  private static final Duration BORROWING = Duration.ofSeconds(10);
+
+  private static final Duration ENDING = Duration.ofSeconds(5);
+
+  /** No copy of the driver waits for so long for the next one. */
+  private static final int IDLE_SECONDS = 10;
+
+  private static final long STACK = 16 << 10;
+  private static final long HUGE_PAGE = 2 << 20;
+
+  private static final int NO_ACCESS = 0;
+  private static final int READ = 1;
+  private static final int READ_WRITE = 3;
+  private static final int READ_EXECUTE = 5;
+  private static final int PRIVATE_ANONYMOUS = 0x22;
+  private static final int RESERVED = 0x4022; // MAP_NORESERVE
+  private static final int SHARED_FIXED = 0x11;
+  private static final int MADV_DONTFORK = 10;
+  private static final int MADV_HUGEPAGE = 14;
+  private static final int MADV_WIPEONFORK = 18;
+  private static final int FUTEX_WAKE_PRIVATE = 129;
+  private static final int PR_SET_NAME = 15;
+
+  /**
+   * CLONE_VM, FS, FILES, SIGHAND, THREAD and SYSVSEM, as for any thread; UNTRACED; CHILD_SETTID and
+   * CHILD_CLEARTID, which tell whether it is there still.
+   */
+  private static final long THREAD =
+      0x100 | 0x200 | 0x400 | 0x800 | 0x10000 | 0x40000 | 0x800000 | 0x1000000 | 0x200000;
+
+  private final ProcessIdentity process;
+  private final ProcessMemory memory;
+  private final HookPages pages;
+
+  /**
+   * What the driver did with a hook.
+   *
+   * @param areas the memory that it mapped for what it saves
+   * @param prepared how many bytes of it had been there before
+   * @param copied how many bytes were copied by several threads
+   */
+  public record Work(List<AddressRange> areas, long prepared, long copied) {}
+
+  private DriverHook(ProcessIdentity process, ProcessMemory memory, HookPages pages) {
+    this.process = process;
+    this.memory = memory;
+    this.pages = pages;
+  }
+
+  /**
+   * Sets the hook in a locked or checkpointed process.
+   *
+   * @param prepared memory for save areas, in files as long as a multiple of 2 MiB; empty for none
+   * @param threads how many are started to copy beside the driver's own thread, at least 1
+   * @param saves whether the driver is about to save, so that it is forgotten where it has saved
+   *     before
+   * @throws UntraceableException when no call can be made in the process, or its libcuda is not as
+   *     it is expected to be; nothing has happened to it
+   * @throws IOException when a call failed; nothing has happened to it
+   */
+  public static DriverHook set(
+      ProcessIdentity process, List<NamelessFile> prepared, int threads, boolean saves)
+      throws UntraceableException, IOException {
+    Place place = Place.in(process);
+    ProcessMemory memory = place.memory();
+    if (place.pages().isPresent()) {
+      DriverHook left = new DriverHook(process, memory, place.pages().get());
+      if (left.isSet()) {
+        left.remove();
+      }
+    }
+    int restoreThread = RestoreThread.of(process);
+    int started = Math.min(threads, HookPages.MOST_THREADS);
+    try {
+      HookPages pages =
+          RemoteCalls.borrow(
+              process,
+              BORROWING,
+              thread ->
+                  new Setting(thread, memory, restoreThread, started, saves)
+                      .run(place.pages(), place.imports(), prepared));
+      return new DriverHook(process, memory, pages);
+    } catch (UntraceableException | IOException | RuntimeException e) {
+      boolean unused = removeFrom(process);
+      throw e;
+    }
+  }
+
+  /**
+   * Takes away what a controller has left that was killed. Does nothing where there is nothing.
+   *
+   * @param process in any state
+   * @return whether there is no hook in it any more
+   */
+  public static boolean removeFrom(ProcessIdentity process) {
+    try {
+      Optional<DriverHook> left = in(process);
+      if (left.isPresent() && left.get().isSet()) {
+        left.get().remove();
+      }
+      return true;
+    } catch (UntraceableException | IOException | RuntimeException e) {
+      LOG.info("process {}: the hook of its libcuda stays", process.pid(), e);
+      return false;
+    }
+  }
+
+  private boolean isSet() throws NativeCallException {
+    for (HookPages.Entry each : pages.entries()) {
+      if (memory.readLong(each.slot()) == each.routine()) {
+        return true;
+      }
+    }
+    return !pages.threads(memory).isEmpty() || pages.region(memory).isPresent();
+  }
+
+  /** The one whose pages are in a process, set or not. */
+  private static Optional<DriverHook> in(ProcessIdentity process) {
+    ProcessMemory memory = new ProcessMemory(ProcFs.anyThread(process.pid()));
+    return HookPages.in(memory, ProcFs.memory(process.pid()))
+        .map(pages -> new DriverHook(process, memory, pages));
+  }
+
+  /**
+   * Where a hook can be set.
+   *
+   * @param imports of libcuda
+   * @param pages of an earlier hook for them; empty for none
+   */
+  private record Place(
+      ProcessMemory memory, List<DriverLibrary.Import> imports, Optional<HookPages> pages) {
+
+    /**
+     * Looks at a process.
+     *
+     * @throws IOException when its libcuda is not as it is expected to be
+     */
+    static Place in(ProcessIdentity process) throws IOException {
+      ProcessMemory memory = new ProcessMemory(ProcFs.anyThread(process.pid()));
+      List<Mapping> mappings = ProcFs.memory(process.pid());
+      List<DriverLibrary.Import> imports = imports(process, memory, mappings);
+      Optional<HookPages> found = HookPages.in(memory, mappings);
+      Optional<HookPages> ours = found.filter(pages -> pages.isFor(imports));
+      if (ours.isEmpty() && (found.isPresent() || !areOfOtherLibraries(mappings, imports))) {
+        throw new IOException(
+            "libcuda of process %s has the hook of another tool".formatted(process.pid()));
+      }
+      return new Place(memory, imports, ours);
+    }
+
+    private static List<DriverLibrary.Import> imports(
+        ProcessIdentity process, ProcessMemory memory, List<Mapping> mappings) throws IOException {
+      List<DriverLibrary> libraries = DriverLibrary.in(memory, mappings);
+      if (libraries.size() != 1) {
+        throw new IOException(
+            "process %s has %s copies of libcuda mapped"
+                .formatted(process.pid(), libraries.size()));
+      }
+      DriverLibrary library = libraries.get(0);
+      List<DriverLibrary.Import> imports = library.imports(Set.copyOf(HookPages.FUNCTIONS));
+      long names = imports.stream().map(DriverLibrary.Import::name).distinct().count();
+      boolean copies = imports.stream().anyMatch(each -> each.name().equals("memcpy"));
+      boolean unresolved = imports.stream().anyMatch(each -> library.isCode(each.target()));
+      if (!copies || unresolved || names != imports.size()) {
+        throw new IOException(
+            "libcuda of process %s does not import memcpy in the expected way"
+                .formatted(process.pid()));
+      }
+      return imports;
+    }
+
+    /** Not in memory without a file, where tools put code of theirs. */
+    private static boolean areOfOtherLibraries(
+        List<Mapping> mappings, List<DriverLibrary.Import> imports) {
+      return imports.stream()
+          .allMatch(
+              each ->
+                  mappings.stream()
+                      .anyMatch(
+                          mapping ->
+                              mapping.inode() != 0
+                                  && mapping.permissions().contains("x")
+                                  && mapping.start() <= each.target()
+                                  && each.target() < mapping.end()));
+    }
+  }
+
+  /**
+   * Looks for what will keep a hook from being set, as far as that can be seen without stopping a
+   * thread.
+   *
+   * @return empty when nothing is seen
+   */
+  public static Optional<String> obstacle(ProcessIdentity process) {
+    try {
+      Place unused = Place.in(process);
+      int unusedThread = RestoreThread.of(process);
+      return Optional.empty();
+    } catch (UntraceableException | IOException | ProcessUnreadableException e) {
+      return Optional.of(String.valueOf(e.getMessage()));
+    }
+  }
+
+  /**
+   * Where the driver of a checkpointed process has saved its memory, as the last hook in it has
+   * seen. The process tells it, and may lie.
+   *
+   * @return empty where there was no hook
+   */
+  public static List<AddressRange> areas(ProcessIdentity process) {
+    try {
+      Optional<DriverHook> last = in(process);
+      return last.isPresent() ? last.get().work().areas() : List.of();
+    } catch (NativeCallException | ProcessUnreadableException e) {
+      LOG.debug("process {} does not tell where its memory was saved", process.pid(), e);
+      return List.of();
+    }
+  }
+
+  /** What the driver did with it so far. */
+  public Work work() throws NativeCallException {
+    return pages.work(memory);
+  }
+
+  /**
+   * Takes it away: the slots first, then the threads, then what memory is left.
+   *
+   * @throws UntraceableException when no call can be made in the process
+   * @throws IOException when a call failed
+   */
+  public void remove() throws UntraceableException, IOException {
+    Set<Integer> ending = threads();
+    boolean unused =
+        RemoteCalls.borrow(
+            process,
+            BORROWING,
+            // A thread that is asked to stop for our calls cannot end before they are made.
+            task -> ending.isEmpty() || !ending.contains(RestoreThread.ownNumber(task)),
+            thread -> {
+              Slots.point(thread, memory, pages, false);
+              pages.arm(memory, false);
+              pages.stop(memory);
+              thread.call(
+                  SystemCall.FUTEX, pages.number(), FUTEX_WAKE_PRIVATE, Integer.MAX_VALUE, 0);
+              if (!haveEnded()) {
+                throw new IOException(
+                    "the threads of the hook in process %s have not ended"
+                        .formatted(process.pid()));
+              }
+              // The last thread has unmapped it, unless none was ever started.
+              unmap(thread, pages.region(memory));
+              unmap(thread, pages.stacks(memory));
+              pages.forgetMemory(memory);
+              return true;
+            });
+  }
+
+  /** The threads that run, by their numbers, as soon as all of them have one. */
+  private Set<Integer> threads() throws NativeCallException {
+    try (Polling polling = new Polling(ENDING)) {
+      Set<Integer> numbers = pages.threads(memory);
+      while (numbers.contains(HookPages.NO_NUMBER_YET) && polling.pause()) {
+        numbers = pages.threads(memory);
+      }
+      return numbers;
+    }
+  }
+
+  private boolean haveEnded() throws NativeCallException {
+    try (Polling polling = new Polling(ENDING)) {
+      boolean inTime = true;
+      while (inTime && !pages.threads(memory).isEmpty()) {
+        inTime = polling.pause();
+      }
+      return inTime;
+    }
+  }
+
+  private static void unmap(RemoteThread thread, Optional<AddressRange> range)
+      throws UntraceableException, IOException {
+    if (range.isPresent()) {
+      thread.call(SystemCall.MUNMAP, range.get().start(), range.get().bytes());
+    }
+  }
+
+  /** The calls that set a hook, made by a borrowed thread. What fails leaves nothing behind. */
+  private record Setting(
+      RemoteThread thread, ProcessMemory memory, int restoreThread, int threads, boolean saves) {
+
+    HookPages run(
+        Optional<HookPages> there, List<DriverLibrary.Import> imports, List<NamelessFile> prepared)
+        throws UntraceableException, IOException {
+      Optional<AddressRange> region = region(prepared);
+      HookPages pages = there.isPresent() ? there.get() : create(imports);
+      requireAllowed(pages);
+      RestoreThread.requireFiltersOf(restoreThread, thread);
+      thread.call(SystemCall.MADVISE, pages.data(), HookPages.PAGE, MADV_WIPEONFORK);
+      Optional<AddressRange> stacks = stacks();
+      pages.prepare(
+          memory,
+          RestoreThread.ownNumber(restoreThread),
+          region,
+          stacks,
+          threads,
+          IDLE_SECONDS,
+          saves);
+      // From here on it is what a hook that is left behind is: its last thread unmaps the region.
+      if (stacks.isPresent()) {
+        thread.notOnTheWayHome();
+      }
+      if (there.isEmpty()) {
+        thread.notOnTheWayHome();
+      }
+      if (region.isPresent()) {
+        thread.notOnTheWayHome();
+      }
+      start(pages, stacks);
+      pages.arm(memory, true);
+      Slots.point(thread, memory, pages, true);
+      return pages;
+    }
+
+    /** The pages that hold the driver's memory, one part after the other. */
+    private Optional<AddressRange> region(List<NamelessFile> prepared)
+        throws UntraceableException, IOException {
+      long bytes = prepared.stream().mapToLong(NamelessFile::bytes).sum();
+      if (bytes == 0) {
+        return Optional.empty();
+      }
+      long room = thread.call(SystemCall.MMAP, 0, bytes + HUGE_PAGE, NO_ACCESS, RESERVED, -1, 0);
+      long start = room + HUGE_PAGE - 1 & -HUGE_PAGE;
+      if (start > room) {
+        thread.call(SystemCall.MUNMAP, room, start - room);
+      }
+      if (start + bytes < room + bytes + HUGE_PAGE) {
+        thread.call(SystemCall.MUNMAP, start + bytes, room + HUGE_PAGE - start);
+      }
+      thread.onTheWayHome(SystemCall.MUNMAP, start, bytes);
+      long at = start;
+      for (NamelessFile part : prepared) {
+        try (PassedDescriptor passed = PassedDescriptor.pass(thread, part.descriptor())) {
+          thread.call(
+              SystemCall.MMAP, at, part.bytes(), READ_WRITE, SHARED_FIXED, passed.number(), 0);
+        }
+        at += part.bytes();
+      }
+      // Children get no part in what the driver will unmap, and another process may use later.
+      thread.call(SystemCall.MADVISE, start, bytes, MADV_DONTFORK);
+      adviseHugePages(start, bytes);
+      return Optional.of(new AddressRange(start, start + bytes));
+    }
+
+    private void adviseHugePages(long start, long bytes)
+        throws UntraceableException, NativeCallException {
+      try {
+        thread.call(SystemCall.MADVISE, start, bytes, MADV_HUGEPAGE);
+      } catch (RemoteCallException e) {
+        LOG.debug("the kernel has no huge pages for process {}", thread.pid(), e);
+      }
+    }
+
+    private HookPages create(List<DriverLibrary.Import> imports)
+        throws UntraceableException, IOException {
+      long address =
+          thread.call(SystemCall.MMAP, 0, HookPages.BYTES, READ_WRITE, PRIVATE_ANONYMOUS, -1, 0);
+      thread.onTheWayHome(SystemCall.MUNMAP, address, HookPages.BYTES);
+      memory.write(address, HookPages.code(imports));
+      thread.call(SystemCall.MPROTECT, address, HookPages.PAGE, READ_EXECUTE);
+      return HookPages.at(memory, address)
+          .orElseThrow(() -> new IOException("the code of the hook is not of this version"));
+    }
+
+    /** Seccomp could kill the process for a call of the hook. */
+    private void requireAllowed(HookPages pages) throws UntraceableException {
+      long code = pages.address();
+      thread.requireAt(code, SystemCall.GETTID);
+      thread.requireAt(code, SystemCall.FUTEX, pages.number(), FUTEX_WAKE_PRIVATE);
+      thread.requireAt(code, SystemCall.FUTEX, pages.number(), FUTEX_WAKE_PRIVATE - 1);
+      thread.requireAt(code, SystemCall.PRCTL, PR_SET_NAME);
+      thread.requireAt(code, SystemCall.MADVISE, 0, 0, MADV_HUGEPAGE);
+      thread.requireAt(code, SystemCall.MUNMAP);
+      thread.requireAt(code, SystemCall.EXIT);
+    }
+
+    private Optional<AddressRange> stacks() throws UntraceableException, IOException {
+      if (threads == 0) {
+        return Optional.empty();
+      }
+      long start = thread.map(threads * STACK);
+      return Optional.of(new AddressRange(start, start + threads * STACK));
+    }
+
+    private void start(HookPages pages, Optional<AddressRange> stacks)
+        throws UntraceableException, IOException {
+      for (int i = 0; i < threads; i++) {
+        // The call returns to the first address on the new stack.
+        long top = stacks.orElseThrow().start() + (i + 1) * STACK - 64;
+        memory.write(top, bytes(pages.worker()));
+        long number = pages.threadNumber(i);
+        try {
+          thread.call(SystemCall.CLONE, THREAD, top, 0, number, 0);
+        } catch (RemoteCallException noMore) {
+          if (i == 0) {
+            throw noMore;
+          }
+          LOG.debug("process {} may have {} threads more", thread.pid(), i, noMore);
+          pages.started(memory, i, threads);
+          return;
+        }
+      }
+    }
+
+    private static byte[] bytes(long value) {
+      byte[] bytes = new byte[Long.BYTES];
+      for (int i = 0; i < Long.BYTES; i++) {
+        bytes[i] = (byte) (value >>> (i * Byte.SIZE));
+      }
+      return bytes;
+    }
+  }
+
+  /** The slots of the library. */
+  private static final class Slots {
+
+    private Slots() {}
+
+    /** Has each slot lead to the hook, or to where it led before. */
+    static void point(RemoteThread thread, ProcessMemory memory, HookPages pages, boolean hooked)
+        throws UntraceableException, IOException {
+      List<Mapping> mappings = ProcFs.memory(thread.pid());
+      for (HookPages.Entry each : pages.entries()) {
+        long from = hooked ? each.original() : each.routine();
+        if (memory.readLong(each.slot()) == from) {
+          long to = hooked ? each.routine() : each.original();
+          if (isWritable(mappings, each.slot())) {
+            thread.store(pages.storeRoutine(), each.slot(), to);
+          } else {
+            storeReadOnly(thread, pages, each.slot(), to);
+          }
+        }
+      }
+    }
+
+    private static void storeReadOnly(RemoteThread thread, HookPages pages, long slot, long value)
+        throws UntraceableException, IOException {
+      long page = slot & -HookPages.PAGE;
+      // If this JVM or the process dies here, the page is read-only afterwards.
+      thread.onTheWayHome(SystemCall.MPROTECT, page, HookPages.PAGE, READ);
+      thread.call(SystemCall.MPROTECT, page, HookPages.PAGE, READ_WRITE);
+      thread.store(pages.storeRoutine(), slot, value);
+      thread.already();
+    }
+
+    private static boolean isWritable(List<Mapping> mappings, long address) {
+      return mappings.stream()
+          .anyMatch(
+              each ->
+                  each.permissions().startsWith("rw")
+                      && each.start() <= address
+                      && address < each.end());
+    }
+  }
+}

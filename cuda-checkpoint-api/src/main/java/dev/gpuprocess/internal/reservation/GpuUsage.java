@@ -1,0 +1,107 @@
+package dev.gpuprocess.internal.reservation;
+
+import dev.gpuprocess.cuda.Gpu;
+import dev.gpuprocess.cuda.GpuReading;
+import dev.gpuprocess.cuda.GpuUuid;
+import dev.gpuprocess.internal.process.PidNamespace;
+import dev.gpuprocess.internal.text.Bytes;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.OptionalLong;
+import java.util.TreeMap;
+
+/**
+ * How much memory a process held on each GPU when it was last seen there. Unknown is not zero: an
+ * unknown amount is found out before a restore, or the restore is refused. Immutable.
+ *
+ * @param known bytes by GPU; 0 where it is known that the process held nothing
+ * @param complete true when it held nothing on GPUs that are not named; otherwise that is not known
+ */
+public record GpuUsage(Map<GpuUuid, Long> known, boolean complete) {
+
+  /** Nothing is known. */
+  public static final GpuUsage UNKNOWN = new GpuUsage(Map.of(), false);
+
+  public GpuUsage {
+    known = Map.copyOf(known);
+  }
+
+  /**
+   * What was recorded. An empty record counts as unknown, since every CUDA context takes memory.
+   */
+  public static GpuUsage of(Map<GpuUuid, Long> recorded) {
+    return new GpuUsage(recorded, !recorded.isEmpty());
+  }
+
+  /** The same as a manifest has it. */
+  public static GpuUsage recorded(Map<String, Long> byUuid) {
+    Map<GpuUuid, Long> held = new TreeMap<>();
+    byUuid.forEach((gpu, bytes) -> held.put(GpuUuid.of(gpu), bytes));
+    return of(held);
+  }
+
+  /** What the user states; nothing is held on a GPU that is not named. */
+  public static GpuUsage told(Map<GpuUuid, Long> needs) {
+    return new GpuUsage(needs, true);
+  }
+
+  /**
+   * What an inventory says about a process. If it lists the process nowhere, nothing is known:
+   * processes of other pid namespaces look like that, and clients of MPS.
+   */
+  public static GpuUsage of(int pid, Optional<GpuReading> reading) {
+    if (reading.isEmpty() || !PidNamespace.isOurs(reading.get())) {
+      return UNKNOWN;
+    }
+    Map<GpuUuid, Long> known = new TreeMap<>();
+    boolean complete = reading.get().unreadable().isEmpty();
+    for (Gpu gpu : reading.get().gpus()) {
+      List<OptionalLong> parts =
+          gpu.users().stream().filter(user -> user.pid() == pid).map(Gpu.User::bytes).toList();
+      if (parts.stream().allMatch(OptionalLong::isPresent)) {
+        long bytes =
+            parts.stream().mapToLong(OptionalLong::getAsLong).reduce(0, GpuMemoryNeed::sum);
+        known.put(gpu.uuid(), bytes);
+      } else {
+        complete = false;
+      }
+    }
+    if (complete) {
+      known.values().removeIf(bytes -> bytes == 0);
+      return of(known);
+    }
+    return new GpuUsage(known, false);
+  }
+
+  /** Those of two processes together. */
+  GpuUsage plus(GpuUsage other) {
+    Map<GpuUuid, Long> sums = new TreeMap<>(known);
+    other.known.forEach((gpu, more) -> sums.merge(gpu, more, GpuMemoryNeed::sum));
+    return new GpuUsage(sums, complete && other.complete);
+  }
+
+  /** The sum of what is known, in bytes. */
+  public long bytes() {
+    return known.values().stream().mapToLong(Long::longValue).reduce(0, GpuMemoryNeed::sum);
+  }
+
+  @Override
+  public String toString() {
+    StringBuilder text = new StringBuilder();
+    new TreeMap<>(known)
+        .forEach(
+            (gpu, bytes) -> {
+              if (bytes > 0) {
+                text.append(text.isEmpty() ? "" : ", ")
+                    .append(Bytes.text(bytes))
+                    .append(" on ")
+                    .append(gpu);
+              }
+            });
+    if (!complete) {
+      text.append(text.isEmpty() ? "an unknown amount" : ", and an unknown amount elsewhere");
+    }
+    return text.isEmpty() ? "nothing" : text.toString();
+  }
+}
