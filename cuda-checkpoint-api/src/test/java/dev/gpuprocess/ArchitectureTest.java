@@ -131,7 +131,7 @@ class ArchitectureTest {
                 "RequestChannel.close",
                 "RequestChannel.open"),
             "is held first, opened only if it is what it should be, and no content is kept",
-            List.of("NullDevice.open", "PinnedFile.at", "PinnedFile.buildId")));
+            List.of("GpuRelease.openNullDevice", "PinnedFile.at", "PinnedFile.buildId")));
   }
 
   @Test

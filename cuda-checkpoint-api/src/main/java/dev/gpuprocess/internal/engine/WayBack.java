@@ -55,13 +55,18 @@ final class WayBack {
       }
       if (state == ProcessState.LOCKED) {
         LOG.info("process {} is unlocked: {}", target.pid(), cuda.unlock(target.pid()));
-        LockGate.remove(target.identity);
-        boolean unused = DriverHook.removeFrom(target.identity);
+        unlocked();
       }
     } finally {
       target.leaveAt(stateIfAlive());
     }
     return true;
+  }
+
+  /** Removes from an unlocked process what this library has changed in its libcuda. */
+  void unlocked() {
+    LockGate.remove(target.identity);
+    DriverHook.removeFrom(target.identity);
   }
 
   /** Restores to where the memory was. */

@@ -9,33 +9,27 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 
-/**
- * The driver's device files that a process has open or mapped. Immutable.
- *
- * @param descriptors those that are open
- * @param mappings those that are mapped
- */
+/** The GPU device files that a process has open or mapped. Immutable. */
 public record GpuHandles(List<OpenFile> descriptors, List<Mapping> mappings) {
 
-  /** Also how the simulated driver names its devices, below its own directory. */
+  /** The simulated driver has devices of the same name below its own directory. */
   private static final String DEVICE = "/dev/nvidia";
 
-  /** Keeps copies. */
   public GpuHandles {
     descriptors = List.copyOf(descriptors);
     mappings = List.copyOf(mappings);
   }
 
-  /** Whether a path is a device file of the driver. */
+  /** Returns whether a path is a device file of the driver. */
   public static boolean isDevice(String name) {
     return name.contains(DEVICE);
   }
 
   /**
-   * Looks at a process.
+   * Reads the descriptors and mappings of a process.
    *
-   * @param each called for each descriptor and mapping; what it throws ends the look
-   * @throws dev.gpuprocess.error.ProcessUnreadableException when the process may not be looked at
+   * @param each called for each descriptor and mapping; its exception ends the reading
+   * @throws dev.gpuprocess.error.ProcessUnreadableException if the process may not be read
    */
   public static GpuHandles of(int pid, Runnable each) {
     List<OpenFile> descriptors = new ArrayList<>();
@@ -59,12 +53,12 @@ public record GpuHandles(List<OpenFile> descriptors, List<Mapping> mappings) {
     return new GpuHandles(descriptors, mappings);
   }
 
-  /** Whether there are none. */
+  /** Returns whether there are none. */
   public boolean isEmpty() {
     return descriptors.isEmpty() && mappings.isEmpty();
   }
 
-  /** The name of one of them. */
+  /** Returns the name of one of them. */
   public Optional<String> first() {
     return descriptors.stream()
         .map(OpenFile::target)
@@ -72,7 +66,7 @@ public record GpuHandles(List<OpenFile> descriptors, List<Mapping> mappings) {
         .or(() -> mappings.stream().map(Mapping::name).findFirst());
   }
 
-  /** Checks that all are devices: any file may have such a name. */
+  /** Checks that all of them are devices, since any file may have such a name. */
   void requireDevices(int pid) throws NotReleasableException {
     Path process = Path.of("/proc", Integer.toString(pid));
     for (OpenFile file : descriptors) {
@@ -87,11 +81,9 @@ public record GpuHandles(List<OpenFile> descriptors, List<Mapping> mappings) {
     FileNode node =
         FileNode.at(link)
             .orElseThrow(
-                () ->
-                    new NotReleasableException(
-                        "%s cannot be looked at: run as root".formatted(link)));
+                () -> new NotReleasableException("%s cannot be read: run as root".formatted(link)));
     if (!node.isCharacterDevice() && !node.isBlockDevice()) {
-      throw new NotReleasableException("%s is no device file".formatted(name));
+      throw new NotReleasableException("%s is not a device file".formatted(name));
     }
   }
 }

@@ -23,13 +23,13 @@ import java.util.Set;
 import java.util.regex.Pattern;
 
 /**
- * Whether what a child holds of the GPU came to it by fork from a process that uses CUDA, and is of
- * no use to it. Only looks; what cannot be known is an obstacle. Not for use by several threads at
- * a time.
+ * Checks that a child has inherited its GPU device files by fork from a process that uses CUDA, and
+ * cannot use them. An unknown answer counts as no. Changes nothing. Not for use by several threads
+ * at a time.
  *
- * <p>A child that was forked after {@code cuInit}, and has not executed another program since, can
- * never use CUDA: the driver refuses it. So what it has of the device files it has inherited,
- * unless a library that works without CUDA opened them, such as NVML.
+ * <p>A child that was forked after {@code cuInit} and has not executed another program since can
+ * never use CUDA: the driver refuses it. So the child has inherited the device files, unless a
+ * library that works without CUDA opened them, such as NVML.
  */
 public final class Inheritance {
 
@@ -42,11 +42,11 @@ public final class Inheritance {
 
   private final ProcessIdentity origin;
 
-  /** What another process had too when it was looked at first: that may lose it before this one. */
+  /** Descriptors that another process had too at the first check; it may release them earlier. */
   private final Map<ProcessIdentity, Set<OpenFile>> shared = new HashMap<>();
 
   /**
-   * Of the children of a process.
+   * Creates a check for the children of a process.
    *
    * @param origin the process that uses CUDA
    */
@@ -55,10 +55,10 @@ public final class Inheritance {
   }
 
   /**
-   * The nearest of a child's parents that uses CUDA.
+   * Returns the nearest ancestor of a child that uses CUDA.
    *
-   * @param users the processes that do
-   * @throws NotReleasableException when none of its parents does
+   * @param users the processes that use CUDA
+   * @throws NotReleasableException if no ancestor uses CUDA
    */
   public static ProcessIdentity origin(ProcessIdentity child, List<ProcessIdentity> users)
       throws NotReleasableException {
@@ -73,16 +73,15 @@ public final class Inheritance {
       at = ProcFs.stat(parent);
     }
     throw new NotReleasableException(
-        "none of its parents uses CUDA, so it is not known how it came by them");
+        "none of its ancestors uses CUDA, so the origin of its device files is unknown");
   }
 
   /**
-   * Checks a child of which the driver says that it has no CUDA state.
+   * Checks a child that has no CUDA state by the driver's answer.
    *
-   * @param held what it holds
-   * @throws NotReleasableException when it must keep that, or that is not known; also when the
-   *     child has ended
-   * @throws dev.gpuprocess.error.ProcessUnreadableException when a process may not be looked at
+   * @param held the device files of the child
+   * @throws NotReleasableException if the child may need them, or has ended
+   * @throws dev.gpuprocess.error.ProcessUnreadableException if a process may not be read
    */
   public void require(ProcessIdentity child, GpuHandles held) throws NotReleasableException {
     try {
@@ -111,10 +110,10 @@ public final class Inheritance {
   }
 
   /**
-   * Whether a child has memory and descriptors of its own. It has not between {@code vfork} and the
-   * execution of a program, which is soon over.
+   * Returns whether a child has memory and descriptors of its own. It has not between {@code vfork}
+   * and the execution of a program.
    *
-   * @throws NotReleasableException when that is not known
+   * @throws NotReleasableException if that is unknown
    */
   public boolean isApart(ProcessIdentity child) throws NotReleasableException {
     try {
@@ -124,7 +123,7 @@ public final class Inheritance {
     }
   }
 
-  /** What is changed in one would be changed in the other, which may be the one that uses CUDA. */
+  /** Shared memory or descriptors would change in the other process too, which may use CUDA. */
   private static void requireApart(int child, List<Integer> tree)
       throws NativeCallException, NotReleasableException {
     OptionalInt sharer = sharer(child, tree);
@@ -159,7 +158,7 @@ public final class Inheritance {
       throws NativeCallException, NotReleasableException {
     if (!Arrays.equals(random(child), random(origin))) {
       throw new NotReleasableException(
-          "it executed a program of its own after it was forked, so it did not inherit them");
+          "it executed another program after the fork, so it did not inherit its device files");
     }
   }
 
@@ -170,12 +169,12 @@ public final class Inheritance {
         ProcFs.tasks(process.pid()).stream().filter(thread -> !thread.isDead()).findFirst();
     if (address.isEmpty() || living.isEmpty()) {
       throw new NotReleasableException(
-          "it is not known which program process %s executed last".formatted(process.pid()));
+          "the program that process %s executed last is unknown".formatted(process.pid()));
     }
     return new ProcessMemory(living.get().pid()).read(address.getAsLong(), RANDOM_BYTES);
   }
 
-  /** The driver starts its thread in {@code cuInit}. The kernel tells times by hundredths. */
+  /** The driver starts its thread in {@code cuInit}. Start times are in hundredths of a second. */
   private void requireAfterCuda(ProcessIdentity child)
       throws UntraceableException, NotReleasableException {
     int thread = RestoreThread.of(origin);
@@ -184,7 +183,7 @@ public final class Inheritance {
             .anyMatch(task -> task.pid() == thread && task.startTicks() < child.startTicks());
     if (!after) {
       throw new NotReleasableException(
-          "it was forked before process %s called cuInit, or within 10 ms of that, so it may use CUDA itself"
+          "it was forked before process %s called cuInit, or within 10 ms, so it may use CUDA itself"
               .formatted(origin.pid()));
     }
   }
@@ -201,7 +200,7 @@ public final class Inheritance {
     return !found.isEmpty();
   }
 
-  /** What it opened itself, neither its parent has nor a child of that which is not its own. */
+  /** A device file that the child has opened itself is in no other branch of the tree. */
   private void requireShared(ProcessIdentity child, List<OpenFile> descriptors, List<Integer> tree)
       throws NativeCallException, NotReleasableException {
     int branch = branch(child.pid());
@@ -211,7 +210,7 @@ public final class Inheritance {
     for (OpenFile file : descriptors) {
       if (!known.contains(file) && !isShared(child.pid(), file.number(), others)) {
         throw new NotReleasableException(
-            "no other process has its descriptor %s and it has loaded NVML or a graphics library, so it may have opened %s itself"
+            "no other process has its descriptor %s, and it has loaded NVML or a graphics library, so it may have opened %s itself"
                 .formatted(file.number(), file.target()));
       }
       known.add(file);
@@ -234,7 +233,10 @@ public final class Inheritance {
     return false;
   }
 
-  /** The child of the origin that it is, or descends from; itself when its parent is gone. */
+  /**
+   * Returns the child of the origin that a process is or descends from; itself if its parent is
+   * gone.
+   */
   private int branch(int descendant) {
     int at = descendant;
     for (Optional<ProcStat> stat = ProcFs.stat(at);

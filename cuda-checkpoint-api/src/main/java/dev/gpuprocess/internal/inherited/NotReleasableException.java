@@ -3,7 +3,7 @@ package dev.gpuprocess.internal.inherited;
 import java.io.IOException;
 import org.jspecify.annotations.Nullable;
 
-/** A child cannot, or must not, lose what it holds of the GPU. The message says why. */
+/** The GPU device files of a child cannot be released. The message is the reason. */
 public final class NotReleasableException extends IOException {
 
   private static final long serialVersionUID = 1;

@@ -1,6 +1,6 @@
 /**
- * What forked children have of the GPU's device files and can do nothing with: whether they may
- * lose it, and how they do.
+ * GPU device files that forked children have inherited and cannot use: whether they can be
+ * released, and their release.
  */
 @org.jspecify.annotations.NullMarked
 package dev.gpuprocess.internal.inherited;

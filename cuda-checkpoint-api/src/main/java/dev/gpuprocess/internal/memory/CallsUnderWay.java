@@ -25,28 +25,28 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Waits for the calls that a locked process entered before its gate was set. The GPU is idle then,
- * so each of them returns within microseconds of processor time.
+ * Waits for the calls that the threads of a locked process entered before its gate was set. The GPU
+ * is idle, so each call returns within microseconds of processor time.
  *
  * <p>A thread is inside such a call if the return address of the call is on its stack. The stack of
- * a thread that sleeps is read without stopping it; a thread that runs is stopped for a moment.
+ * a sleeping thread is read without stopping it; a running thread is stopped for a moment.
  */
 final class CallsUnderWay {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
-  /** The frames of libcuda below a call are smaller by far. */
+  /** The frames of libcuda below a call are much smaller. */
   private static final int STACK_BYTES = 1 << 16;
 
   /**
-   * What an old call has left on a stack looks as if the thread were inside. A thread that has used
-   * the processor for so long since it was first looked at has left the call.
+   * An old return address on a stack looks like a call. A thread that has used the processor for
+   * this long since it was first read has left the call.
    */
   private static final Duration LONG_RUN = Duration.ofMillis(100);
 
   /**
-   * The same for a thread that has slept for so long. Not less: on a busy machine a thread waits
-   * inside such a call for a mutex of the driver whose owner gets no processor.
+   * A thread that has slept for this long has left the call. Not less: on a busy machine a thread
+   * inside such a call waits for a mutex of the driver whose owner gets no processor.
    */
   private static final Duration LONG_SLEEP = Duration.ofSeconds(2);
 
@@ -58,11 +58,11 @@ final class CallsUnderWay {
   private final Map<Integer, Usage> seen = new HashMap<>();
 
   /**
-   * How long a thread has used the processor, in nanoseconds.
+   * The processor time of a thread, in nanoseconds.
    *
-   * @param first when it was first looked at
-   * @param last when it was last looked at
-   * @param since the time of the first look that read what the last one read
+   * @param first at the first reading
+   * @param last at the last reading
+   * @param since when the thread was first read with the last processor time
    */
   private record Usage(long first, long last, long since) {}
 
@@ -78,7 +78,6 @@ final class CallsUnderWay {
   /**
    * Waits until all threads have left the calls.
    *
-   * @param limit how long to wait
    * @return the threads that have not
    */
   List<Integer> await(Duration limit) {
@@ -107,7 +106,7 @@ final class CallsUnderWay {
         if (words.length < 3) {
           running.add(thread);
         } else if (isInside(stackPointer(words), mappings, true)
-            || !ProcFs.read(thread, "syscall").equals(call)) { // it went on: look again
+            || !ProcFs.read(thread, "syscall").equals(call)) { // it continued: read it again
           inside.add(thread);
         }
       }
@@ -117,7 +116,7 @@ final class CallsUnderWay {
     return inside;
   }
 
-  /** Of {@code 202 0x7f.. 0x189 0x0 0x0 0x0 0x0 STACK INSTRUCTION}. */
+  /** Parses {@code 202 0x7f.. 0x189 0x0 0x0 0x0 0x0 STACK INSTRUCTION}. */
   private static long stackPointer(String[] words) {
     return Long.parseUnsignedLong(words[words.length - 2].substring(2), 16);
   }
@@ -130,12 +129,14 @@ final class CallsUnderWay {
       return ThreadStacks.matching(
           process, running, STOPPING, stackPointer -> isInside(stackPointer, mappings, false));
     } catch (UntraceableException | IOException e) {
-      LOG.debug("process {} is not stopped to be looked at", process.pid(), e);
+      LOG.debug("the threads of process {} were not stopped", process.pid(), e);
       return running; // until they have used the processor for long enough
     }
   }
 
-  /** Whether it has used the processor, or slept, for long enough since it was first looked at. */
+  /**
+   * Returns whether a thread has used the processor, or slept, long enough since its first reading.
+   */
   private boolean hasMovedOn(int thread) {
     long processor = processorNanos(thread);
     long now = System.nanoTime();
@@ -159,10 +160,11 @@ final class CallsUnderWay {
   }
 
   /**
-   * Looks at the stack of a thread.
+   * Returns whether the stack of a thread shows that it is inside a call, and not waiting in the
+   * gate.
    *
-   * @param asleep whether it sleeps: only then does it wait at the lock if it is in the gate; it
-   *     may just have passed the lock otherwise
+   * @param asleep whether the thread sleeps; a running thread in the gate may just have passed the
+   *     lock
    */
   private boolean isInside(long stackPointer, List<Mapping> mappings, boolean asleep) {
     Optional<Mapping> stack =
@@ -170,7 +172,7 @@ final class CallsUnderWay {
             .filter(each -> each.start() <= stackPointer && stackPointer < each.end())
             .findFirst();
     if (stack.isEmpty()) {
-      return true; // it may be a new one: looked at again
+      return true; // perhaps a new stack: read again
     }
     int bytes = (int) Math.min(STACK_BYTES, stack.get().end() - stackPointer) & -Long.BYTES;
     try {
@@ -189,7 +191,7 @@ final class CallsUnderWay {
     for (int i = 0; i < stack.limit(); i++) {
       GatePage.Entry entry = byReturnAddress.get(stack.get(i));
       if (entry != null) {
-        long waiting = GatePage.waitingBelow(stackPointer + (long) i * Long.BYTES);
+        long waiting = GatePage.waitAddressBelow(stackPointer + (long) i * Long.BYTES);
         int below = (int) ((waiting - stackPointer) / Long.BYTES);
         boolean waits =
             asleep && waiting >= stackPointer && stack.get(below) == entry.waitAddress();

@@ -25,36 +25,35 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Divides the copies of a checkpoint or restore among several threads, and gives the driver memory
- * for what it saves that is there already.
+ * Divides the copies of a checkpoint or restore among several threads, and gives the driver
+ * prepared memory for its save areas.
  *
- * <p>libcuda copies with the {@code memcpy} that it imports, by its restore thread, 2 MiB at a
+ * <p>libcuda copies with the {@code memcpy} that it imports, on its restore thread, 2 MiB at a
  * time, into memory that it maps. The hook replaces the addresses in the library's table of imports
- * ({@code hook.c}, {@link HookPages}). Each is stored at once by a thread of the process, and the
- * page that it is in, read-only since the program's start, is made writable for that moment.
+ * ({@code hook.c}, {@link HookPages}). The page of the table is read-only since the program's
+ * start, and is made writable while a thread of the process stores an address.
  *
- * <p>If this JVM is killed at any moment the process goes on. The threads of the hook end when
+ * <p>If this JVM is killed at any moment, the process continues. The threads of the hook end when
  * nothing has been copied for ten seconds. The code that stays copies as the C library does, also
- * in a child that was forked during the copy and in a process restored from an image. {@link
- * #removeFrom} takes it away. For one thread.
+ * in a child that was forked during the copy and in a process that was restored from an image.
+ * {@link #removeFrom} removes it. For one thread.
  */
 public final class DriverHook {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
-  /** Milliseconds, unless the machine has far more to do than processors. */
+  /** It takes milliseconds, except on an overloaded machine. */
   private static final Duration BORROWING = Duration.ofSeconds(10);
 
   private static final Duration ENDING = Duration.ofSeconds(5);
 
-  /** No copy of the driver waits for so long for the next one. */
+  /** The driver never pauses for so long between two copies. */
   private static final int IDLE_SECONDS = 10;
 
   private static final long STACK = 16 << 10;
   private static final long HUGE_PAGE = 2 << 20;
 
   private static final int NO_ACCESS = 0;
-  private static final int READ = 1;
   private static final int READ_WRITE = 3;
   private static final int READ_EXECUTE = 5;
   private static final int PRIVATE_ANONYMOUS = 0x22;
@@ -68,7 +67,7 @@ public final class DriverHook {
 
   /**
    * CLONE_VM, FS, FILES, SIGHAND, THREAD and SYSVSEM, as for any thread; UNTRACED; CHILD_SETTID and
-   * CHILD_CLEARTID, which tell whether it is there still.
+   * CHILD_CLEARTID, which show whether the thread has ended.
    */
   private static final long THREAD =
       0x100 | 0x200 | 0x400 | 0x800 | 0x10000 | 0x40000 | 0x800000 | 0x1000000 | 0x200000;
@@ -78,11 +77,11 @@ public final class DriverHook {
   private final HookPages pages;
 
   /**
-   * What the driver did with a hook.
+   * The work of the driver with a hook.
    *
-   * @param areas the memory that it mapped for what it saves
-   * @param prepared how many bytes of it had been there before
-   * @param copied how many bytes were copied by several threads
+   * @param areas the save areas that the driver mapped
+   * @param prepared how many bytes of them were prepared memory
+   * @param copied how many bytes several threads copied
    */
   public record Work(List<AddressRange> areas, long prepared, long copied) {}
 
@@ -95,13 +94,13 @@ public final class DriverHook {
   /**
    * Sets the hook in a locked or checkpointed process.
    *
-   * @param prepared memory for save areas, in files as long as a multiple of 2 MiB; empty for none
-   * @param threads how many are started to copy beside the driver's own thread, at least 1
-   * @param saves whether the driver is about to save, so that it is forgotten where it has saved
-   *     before
-   * @throws UntraceableException when no call can be made in the process, or its libcuda is not as
-   *     it is expected to be; nothing has happened to it
-   * @throws IOException when a call failed; nothing has happened to it
+   * @param prepared memory for save areas, in files whose size is a multiple of 2 MiB; empty for
+   *     none
+   * @param threads how many threads copy beside the driver's own thread, at least 1
+   * @param saves whether the driver is about to save, so that the recorded save areas are cleared
+   * @throws UntraceableException if no call can be made in the process; it is unchanged
+   * @throws IOException if a call failed, or libcuda is of an unknown kind; the process is
+   *     unchanged
    */
   public static DriverHook set(
       ProcessIdentity process, List<NamelessFile> prepared, int threads, boolean saves)
@@ -126,16 +125,16 @@ public final class DriverHook {
                       .run(place.pages(), place.imports(), prepared));
       return new DriverHook(process, memory, pages);
     } catch (UntraceableException | IOException | RuntimeException e) {
-      boolean unused = removeFrom(process);
+      removeFrom(process);
       throw e;
     }
   }
 
   /**
-   * Takes away what a controller has left that was killed. Does nothing where there is nothing.
+   * Removes a hook that another controller may have left.
    *
    * @param process in any state
-   * @return whether there is no hook in it any more
+   * @return whether the process is without a hook
    */
   public static boolean removeFrom(ProcessIdentity process) {
     try {
@@ -151,15 +150,15 @@ public final class DriverHook {
   }
 
   private boolean isSet() throws NativeCallException {
-    for (HookPages.Entry each : pages.entries()) {
-      if (memory.readLong(each.slot()) == each.routine()) {
+    for (ReplacedSlot each : pages.slots()) {
+      if (each.points(memory, true)) {
         return true;
       }
     }
     return !pages.threads(memory).isEmpty() || pages.region(memory).isPresent();
   }
 
-  /** The one whose pages are in a process, set or not. */
+  /** Finds the hook whose pages are in a process, set or not. */
   private static Optional<DriverHook> in(ProcessIdentity process) {
     ProcessMemory memory = new ProcessMemory(ProcFs.anyThread(process.pid()));
     return HookPages.in(memory, ProcFs.memory(process.pid()))
@@ -167,18 +166,18 @@ public final class DriverHook {
   }
 
   /**
-   * Where a hook can be set.
+   * The place for a hook in a process.
    *
    * @param imports of libcuda
-   * @param pages of an earlier hook for them; empty for none
+   * @param pages of an earlier hook for the imports; empty for none
    */
   private record Place(
       ProcessMemory memory, List<DriverLibrary.Import> imports, Optional<HookPages> pages) {
 
     /**
-     * Looks at a process.
+     * Reads a process.
      *
-     * @throws IOException when its libcuda is not as it is expected to be
+     * @throws IOException if its libcuda is of an unknown kind
      */
     static Place in(ProcessIdentity process) throws IOException {
       ProcessMemory memory = new ProcessMemory(ProcFs.anyThread(process.pid()));
@@ -214,7 +213,9 @@ public final class DriverHook {
       return imports;
     }
 
-    /** Not in memory without a file, where tools put code of theirs. */
+    /**
+     * Returns whether the functions are in files; tools have their code in memory without a file.
+     */
     private static boolean areOfOtherLibraries(
         List<Mapping> mappings, List<DriverLibrary.Import> imports) {
       return imports.stream()
@@ -231,15 +232,14 @@ public final class DriverHook {
   }
 
   /**
-   * Looks for what will keep a hook from being set, as far as that can be seen without stopping a
-   * thread.
+   * Returns why a hook cannot be set, as far as that is known without stopping a thread.
    *
-   * @return empty when nothing is seen
+   * @return empty if no reason is known
    */
   public static Optional<String> obstacle(ProcessIdentity process) {
     try {
-      Place unused = Place.in(process);
-      int unusedThread = RestoreThread.of(process);
+      Place.in(process);
+      RestoreThread.of(process);
       return Optional.empty();
     } catch (UntraceableException | IOException | ProcessUnreadableException e) {
       return Optional.of(String.valueOf(e.getMessage()));
@@ -247,60 +247,57 @@ public final class DriverHook {
   }
 
   /**
-   * Where the driver of a checkpointed process has saved its memory, as the last hook in it has
-   * seen. The process tells it, and may lie.
+   * Returns the save areas of a checkpointed process, as the last hook in it has recorded them. The
+   * process may have changed the record.
    *
-   * @return empty where there was no hook
+   * @return empty if there was no hook
    */
   public static List<AddressRange> areas(ProcessIdentity process) {
     try {
       Optional<DriverHook> last = in(process);
       return last.isPresent() ? last.get().work().areas() : List.of();
     } catch (NativeCallException | ProcessUnreadableException e) {
-      LOG.debug("process {} does not tell where its memory was saved", process.pid(), e);
+      LOG.debug("the save areas of process {} cannot be read", process.pid(), e);
       return List.of();
     }
   }
 
-  /** What the driver did with it so far. */
+  /** Returns what the driver has done with the hook so far. */
   public Work work() throws NativeCallException {
     return pages.work(memory);
   }
 
   /**
-   * Takes it away: the slots first, then the threads, then what memory is left.
+   * Removes the hook: the slots first, then the threads, then the rest of the memory.
    *
-   * @throws UntraceableException when no call can be made in the process
-   * @throws IOException when a call failed
+   * @throws UntraceableException if no call can be made in the process
+   * @throws IOException if a call failed
    */
   public void remove() throws UntraceableException, IOException {
     Set<Integer> ending = threads();
-    boolean unused =
-        RemoteCalls.borrow(
-            process,
-            BORROWING,
-            // A thread that is asked to stop for our calls cannot end before they are made.
-            task -> ending.isEmpty() || !ending.contains(RestoreThread.ownNumber(task)),
-            thread -> {
-              Slots.point(thread, memory, pages, false);
-              pages.arm(memory, false);
-              pages.stop(memory);
-              thread.call(
-                  SystemCall.FUTEX, pages.number(), FUTEX_WAKE_PRIVATE, Integer.MAX_VALUE, 0);
-              if (!haveEnded()) {
-                throw new IOException(
-                    "the threads of the hook in process %s have not ended"
-                        .formatted(process.pid()));
-              }
-              // The last thread has unmapped it, unless none was ever started.
-              unmap(thread, pages.region(memory));
-              unmap(thread, pages.stacks(memory));
-              pages.forgetMemory(memory);
-              return true;
-            });
+    RemoteCalls.borrow(
+        process,
+        BORROWING,
+        // A thread that is stopped for our calls cannot end before they are made.
+        task -> ending.isEmpty() || !ending.contains(RestoreThread.ownNumber(task)),
+        thread -> {
+          point(thread, pages, false);
+          pages.arm(memory, false);
+          pages.stop(memory);
+          thread.call(SystemCall.FUTEX, pages.number(), FUTEX_WAKE_PRIVATE, Integer.MAX_VALUE, 0);
+          if (!haveEnded()) {
+            throw new IOException(
+                "the threads of the hook in process %s have not ended".formatted(process.pid()));
+          }
+          // The last thread has unmapped the region, unless none was ever started.
+          unmap(thread, pages.region(memory));
+          unmap(thread, pages.stacks(memory));
+          pages.forgetMemory(memory);
+          return true;
+        });
   }
 
-  /** The threads that run, by their numbers, as soon as all of them have one. */
+  /** Returns the numbers of the running threads, as soon as all of them have one. */
   private Set<Integer> threads() throws NativeCallException {
     try (Polling polling = new Polling(ENDING)) {
       Set<Integer> numbers = pages.threads(memory);
@@ -321,6 +318,12 @@ public final class DriverHook {
     }
   }
 
+  private static void point(RemoteThread thread, HookPages pages, boolean hooked)
+      throws UntraceableException, IOException {
+    List<Mapping> mappings = ProcFs.memory(thread.pid());
+    ReplacedSlot.point(thread, mappings, pages.storeRoutine(), pages.slots(), hooked);
+  }
+
   private static void unmap(RemoteThread thread, Optional<AddressRange> range)
       throws UntraceableException, IOException {
     if (range.isPresent()) {
@@ -328,7 +331,7 @@ public final class DriverHook {
     }
   }
 
-  /** The calls that set a hook, made by a borrowed thread. What fails leaves nothing behind. */
+  /** The calls that set a hook, on a borrowed thread. A failure leaves nothing in the process. */
   private record Setting(
       RemoteThread thread, ProcessMemory memory, int restoreThread, int threads, boolean saves) {
 
@@ -340,7 +343,8 @@ public final class DriverHook {
       requireAllowed(pages);
       RestoreThread.requireFiltersOf(restoreThread, thread);
       thread.call(SystemCall.MADVISE, pages.data(), HookPages.PAGE, MADV_WIPEONFORK);
-      Optional<AddressRange> stacks = stacks();
+      long start = thread.map(threads * STACK);
+      AddressRange stacks = new AddressRange(start, start + threads * STACK);
       pages.prepare(
           memory,
           RestoreThread.ownNumber(restoreThread),
@@ -349,38 +353,36 @@ public final class DriverHook {
           threads,
           IDLE_SECONDS,
           saves);
-      // From here on it is what a hook that is left behind is: its last thread unmaps the region.
-      if (stacks.isPresent()) {
-        thread.notOnTheWayHome();
-      }
+      // From here on the last thread of the hook unmaps the region.
+      thread.cancelExitCall(); // of the stacks
       if (there.isEmpty()) {
-        thread.notOnTheWayHome();
+        thread.cancelExitCall(); // of the pages
       }
       if (region.isPresent()) {
-        thread.notOnTheWayHome();
+        thread.cancelExitCall();
       }
-      start(pages, stacks);
+      start(pages, stacks.start());
       pages.arm(memory, true);
-      Slots.point(thread, memory, pages, true);
+      point(thread, pages, true);
       return pages;
     }
 
-    /** The pages that hold the driver's memory, one part after the other. */
+    /** Maps the prepared files, one after the other, at a huge page. */
     private Optional<AddressRange> region(List<NamelessFile> prepared)
         throws UntraceableException, IOException {
       long bytes = prepared.stream().mapToLong(NamelessFile::bytes).sum();
       if (bytes == 0) {
         return Optional.empty();
       }
-      long room = thread.call(SystemCall.MMAP, 0, bytes + HUGE_PAGE, NO_ACCESS, RESERVED, -1, 0);
-      long start = room + HUGE_PAGE - 1 & -HUGE_PAGE;
-      if (start > room) {
-        thread.call(SystemCall.MUNMAP, room, start - room);
+      long all = thread.call(SystemCall.MMAP, 0, bytes + HUGE_PAGE, NO_ACCESS, RESERVED, -1, 0);
+      long start = all + HUGE_PAGE - 1 & -HUGE_PAGE;
+      if (start > all) {
+        thread.call(SystemCall.MUNMAP, all, start - all);
       }
-      if (start + bytes < room + bytes + HUGE_PAGE) {
-        thread.call(SystemCall.MUNMAP, start + bytes, room + HUGE_PAGE - start);
+      if (start < all + HUGE_PAGE) {
+        thread.call(SystemCall.MUNMAP, start + bytes, all + HUGE_PAGE - start);
       }
-      thread.onTheWayHome(SystemCall.MUNMAP, start, bytes);
+      thread.callAtExit(SystemCall.MUNMAP, start, bytes);
       long at = start;
       for (NamelessFile part : prepared) {
         try (PassedDescriptor passed = PassedDescriptor.pass(thread, part.descriptor())) {
@@ -389,7 +391,7 @@ public final class DriverHook {
         }
         at += part.bytes();
       }
-      // Children get no part in what the driver will unmap, and another process may use later.
+      // The driver will unmap this memory, and another process may use it later: children get none.
       thread.call(SystemCall.MADVISE, start, bytes, MADV_DONTFORK);
       adviseHugePages(start, bytes);
       return Optional.of(new AddressRange(start, start + bytes));
@@ -408,7 +410,7 @@ public final class DriverHook {
         throws UntraceableException, IOException {
       long address =
           thread.call(SystemCall.MMAP, 0, HookPages.BYTES, READ_WRITE, PRIVATE_ANONYMOUS, -1, 0);
-      thread.onTheWayHome(SystemCall.MUNMAP, address, HookPages.BYTES);
+      thread.callAtExit(SystemCall.MUNMAP, address, HookPages.BYTES);
       memory.write(address, HookPages.code(imports));
       thread.call(SystemCall.MPROTECT, address, HookPages.PAGE, READ_EXECUTE);
       return HookPages.at(memory, address)
@@ -427,19 +429,10 @@ public final class DriverHook {
       thread.requireAt(code, SystemCall.EXIT);
     }
 
-    private Optional<AddressRange> stacks() throws UntraceableException, IOException {
-      if (threads == 0) {
-        return Optional.empty();
-      }
-      long start = thread.map(threads * STACK);
-      return Optional.of(new AddressRange(start, start + threads * STACK));
-    }
-
-    private void start(HookPages pages, Optional<AddressRange> stacks)
-        throws UntraceableException, IOException {
+    private void start(HookPages pages, long stacks) throws UntraceableException, IOException {
       for (int i = 0; i < threads; i++) {
         // The call returns to the first address on the new stack.
-        long top = stacks.orElseThrow().start() + (i + 1) * STACK - 64;
+        long top = stacks + (i + 1) * STACK - 64;
         memory.write(top, bytes(pages.worker()));
         long number = pages.threadNumber(i);
         try {
@@ -448,7 +441,7 @@ public final class DriverHook {
           if (i == 0) {
             throw noMore;
           }
-          LOG.debug("process {} may have {} threads more", thread.pid(), i, noMore);
+          LOG.debug("process {} may have only {} threads more", thread.pid(), i, noMore);
           pages.started(memory, i, threads);
           return;
         }
@@ -461,48 +454,6 @@ public final class DriverHook {
         bytes[i] = (byte) (value >>> (i * Byte.SIZE));
       }
       return bytes;
-    }
-  }
-
-  /** The slots of the library. */
-  private static final class Slots {
-
-    private Slots() {}
-
-    /** Has each slot lead to the hook, or to where it led before. */
-    static void point(RemoteThread thread, ProcessMemory memory, HookPages pages, boolean hooked)
-        throws UntraceableException, IOException {
-      List<Mapping> mappings = ProcFs.memory(thread.pid());
-      for (HookPages.Entry each : pages.entries()) {
-        long from = hooked ? each.original() : each.routine();
-        if (memory.readLong(each.slot()) == from) {
-          long to = hooked ? each.routine() : each.original();
-          if (isWritable(mappings, each.slot())) {
-            thread.store(pages.storeRoutine(), each.slot(), to);
-          } else {
-            storeReadOnly(thread, pages, each.slot(), to);
-          }
-        }
-      }
-    }
-
-    private static void storeReadOnly(RemoteThread thread, HookPages pages, long slot, long value)
-        throws UntraceableException, IOException {
-      long page = slot & -HookPages.PAGE;
-      // If this JVM or the process dies here, the page is read-only afterwards.
-      thread.onTheWayHome(SystemCall.MPROTECT, page, HookPages.PAGE, READ);
-      thread.call(SystemCall.MPROTECT, page, HookPages.PAGE, READ_WRITE);
-      thread.store(pages.storeRoutine(), slot, value);
-      thread.already();
-    }
-
-    private static boolean isWritable(List<Mapping> mappings, long address) {
-      return mappings.stream()
-          .anyMatch(
-              each ->
-                  each.permissions().startsWith("rw")
-                      && each.start() <= address
-                      && address < each.end());
     }
   }
 }

@@ -18,11 +18,11 @@ import java.util.Set;
 import java.util.regex.Pattern;
 
 /**
- * A libcuda as it is mapped in a process. Reads the process's memory and no file, so it does not
- * matter whether the file was deleted, replaced, or lies in a container.
+ * A libcuda that a process has mapped. It is read from the memory of the process, so its file may
+ * have been deleted or replaced, or be in a container.
  *
  * <p>Each exported function of libcuda calls its implementation through a slot: eight bytes in the
- * library's data. Source of the layout: the System V ABI and the GNU hash table of symbols.
+ * library's data. The layout is that of the System V ABI and the GNU hash table of symbols.
  */
 final class DriverLibrary {
 
@@ -69,22 +69,19 @@ final class DriverLibrary {
   }
 
   /**
-   * A slot of the table through which the library calls its implementations.
+   * A slot through which the library calls an implementation.
    *
-   * @param address where the slot is
-   * @param target what it points to
-   * @param returnAddress what the call through it leaves on the stack
+   * @param address of the slot
+   * @param target the address in the slot
+   * @param returnAddress of the call through the slot
    */
   record Slot(long address, long target, long returnAddress) {}
 
   /**
-   * Finds the copies of libcuda in a process. There can be several, such as one in each linker
+   * Finds the copies of libcuda in a process. There may be several, such as one in each linker
    * namespace.
    *
-   * @param memory of the process
-   * @param mappings of the process
-   * @return empty when there is none
-   * @throws NativeCallException when the memory cannot be read
+   * @throws NativeCallException if the memory cannot be read
    */
   static List<DriverLibrary> in(ProcessMemory memory, List<Mapping> mappings)
       throws NativeCallException {
@@ -106,7 +103,7 @@ final class DriverLibrary {
     return found;
   }
 
-  /** A file that is mapped to be read only, as by a debugger, is not a library. */
+  /** A file that is mapped without code, as by a debugger, is not a library. */
   private static Optional<DriverLibrary> of(ProcessMemory memory, List<Mapping> mappings)
       throws NativeCallException {
     long base = mappings.get(0).start();
@@ -150,8 +147,8 @@ final class DriverLibrary {
   /**
    * Finds an exported function.
    *
-   * @return its address; empty when the library does not export it
-   * @throws NativeCallException when the memory cannot be read
+   * @return its address; empty if the library does not export it
+   * @throws NativeCallException if the memory cannot be read
    */
   OptionalLong function(String name) throws NativeCallException {
     long table = pointer(DT_GNU_HASH);
@@ -188,7 +185,7 @@ final class DriverLibrary {
     return Arrays.equals(there, expected);
   }
 
-  /** The dynamic linker of glibc relocates these entries, that of musl does not. */
+  /** The dynamic linker of glibc relocates these entries; that of musl does not. */
   private long pointer(long tag) {
     long value = dynamic.getOrDefault(tag, 0L);
     return value < bias ? bias + value : value;
@@ -207,8 +204,8 @@ final class DriverLibrary {
    * call *offset(%rip)} of its code.
    *
    * @param function its address
-   * @return empty when it does not begin as expected
-   * @throws NativeCallException when the memory cannot be read
+   * @return empty if the code of the function is of an unknown kind
+   * @throws NativeCallException if the memory cannot be read
    */
   Optional<Slot> slot(long function) throws NativeCallException {
     ByteBuffer code = read(memory, function, CODE);
@@ -227,19 +224,17 @@ final class DriverLibrary {
   /**
    * An imported function.
    *
-   * @param name of the function
-   * @param slot where the library keeps its address; a multiple of 8
-   * @param target its address
+   * @param slot the address of the library's pointer to the function; a multiple of 8
+   * @param target the address in the slot
    */
   record Import(String name, long slot, long target) {}
 
   /**
    * Finds imported functions in the tables of relocations ({@code R_X86_64_JUMP_SLOT}, {@code
-   * R_X86_64_GLOB_DAT}). A function can have several slots.
+   * R_X86_64_GLOB_DAT}). A function may have several slots.
    *
    * @param names of the functions
-   * @return what the library imports of them
-   * @throws NativeCallException when the memory cannot be read
+   * @throws NativeCallException if the memory cannot be read
    */
   List<Import> imports(Set<String> names) throws NativeCallException {
     Map<Integer, String> symbols = undefined(names);
@@ -249,7 +244,7 @@ final class DriverLibrary {
     return found;
   }
 
-  /** The symbols that the library does not define are those before the first with a hash. */
+  /** The symbols before the first with a hash are those that the library does not define. */
   private Map<Integer, String> undefined(Set<String> names) throws NativeCallException {
     int count = read(memory, pointer(DT_GNU_HASH), 8).getInt(4);
     if (count < 1 || count > MOST_UNDEFINED_SYMBOLS) {
@@ -287,7 +282,7 @@ final class DriverLibrary {
     }
   }
 
-  /** Whether an address is in the library's code. */
+  /** Returns whether an address is in the library's code. */
   boolean isCode(long address) {
     return isIn(address, "r-x");
   }

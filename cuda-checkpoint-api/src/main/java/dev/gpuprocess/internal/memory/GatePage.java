@@ -10,17 +10,16 @@ import java.util.Optional;
 import java.util.stream.IntStream;
 
 /**
- * The page of code that a gate consists of: one routine for each gated function, which calls {@code
- * cuInit(0)} and then jumps to the function's implementation. In an initialised process {@code
- * cuInit} does nothing, but waits as long as the driver's lock is held. The page describes itself,
- * so that any controller can take the gate away, also in a process restored from an image.
+ * The page of code of a gate, with one routine for each gated function. The routine calls {@code
+ * cuInit(0)} and then jumps to the function's implementation. In an initialized process {@code
+ * cuInit} does nothing, but waits while the driver's lock is held. The page describes itself, so
+ * any controller can remove the gate, also from a process that was restored from an image.
  *
- * @param address of the page
  * @param entries one for each gated function
  */
 record GatePage(long address, List<Entry> entries) {
 
-  /** Its size. */
+  /** The size of the page. */
   static final int BYTES = 4096;
 
   private static final long MAGIC = 0x3165_7461_4755_5047L; // "GPUGate1"
@@ -52,7 +51,7 @@ record GatePage(long address, List<Entry> entries) {
     (byte) 0xff // xor %edi,%edi
   };
 
-  /** What {@link #ENTER} and the call push, below the return address of the gated function. */
+  /** The bytes that {@link #ENTER} and the call push, below the return address of the function. */
   private static final int DEPTH = 6 * Long.BYTES + 24 + Long.BYTES;
 
   private static final byte[] LEAVE = {
@@ -77,39 +76,41 @@ record GatePage(long address, List<Entry> entries) {
   /**
    * A gated function.
    *
-   * @param slot where the library keeps the pointer to its implementation
-   * @param original that pointer
-   * @param routine what the slot points to while the gate is set
-   * @param returnAddress what a call through the slot leaves on the stack
-   * @param waitAddress what a call that waits in the gate has on the stack, below that
+   * @param slot the library's pointer to its implementation
+   * @param returnAddress the return address of a call through the slot
+   * @param waitAddress the return address of the call to {@code cuInit}
    */
-  record Entry(long slot, long original, long routine, long returnAddress, long waitAddress) {
+  record Entry(ReplacedSlot slot, long returnAddress, long waitAddress) {
 
     private boolean isFor(DriverLibrary.Slot other) {
-      return slot == other.address() && (other.target() == original || other.target() == routine);
+      return slot.isAt(other.address(), other.target());
     }
   }
 
-  /** Whether the page was made for these slots, with what they point to without a gate. */
+  /** Returns whether the page was made for these slots. */
   boolean isFor(List<DriverLibrary.Slot> slots) {
     return entries.size() == slots.size()
         && IntStream.range(0, entries.size()).allMatch(i -> entries.get(i).isFor(slots.get(i)));
   }
 
-  /** The address of {@code mov %r9,(%r8); syscall; ret}. */
+  List<ReplacedSlot> slots() {
+    return entries.stream().map(Entry::slot).toList();
+  }
+
+  /** Returns the address of {@code mov %r9,(%r8); syscall; ret}. */
   long storeRoutine() {
     return address + STORE;
   }
 
-  /** Where a call that waits in the gate has its {@link Entry#waitAddress}. */
-  static long waitingBelow(long returnAddressAt) {
+  /** Returns where a call that waits in the gate has its {@link Entry#waitAddress}. */
+  static long waitAddressBelow(long returnAddressAt) {
     return returnAddressAt - DEPTH;
   }
 
   /**
-   * The content of a page.
+   * Returns the content of a page.
    *
-   * @param address where it will be
+   * @param address where the page will be
    * @param slots of the functions to gate
    * @param cuInit the address of that function
    */
@@ -139,12 +140,11 @@ record GatePage(long address, List<Entry> entries) {
   }
 
   /**
-   * Reads the page that an address is in.
+   * Reads the page at an address.
    *
-   * @return empty when there is no such page
+   * @return empty if it is not such a page
    */
-  static Optional<GatePage> at(ProcessMemory memory, long somewhere) {
-    long address = somewhere & -BYTES;
+  static Optional<GatePage> at(ProcessMemory memory, long address) {
     ByteBuffer page;
     try {
       page = ByteBuffer.wrap(memory.read(address, BYTES)).order(ByteOrder.LITTLE_ENDIAN);
@@ -159,9 +159,8 @@ record GatePage(long address, List<Entry> entries) {
     for (int at = TABLE; at < TABLE + count * RECORD; at += RECORD) {
       entries.add(
           new Entry(
-              page.getLong(at),
-              page.getLong(at + 8),
-              address + page.getInt(at + 24),
+              new ReplacedSlot(
+                  page.getLong(at), page.getLong(at + 8), address + page.getInt(at + 24)),
               page.getLong(at + 16),
               address + page.getInt(at + 28)));
     }

@@ -16,22 +16,23 @@ import java.util.Optional;
 import java.util.Set;
 
 /**
- * The two pages of a hook in a process: code, which begins with what the library called before, and
- * data. {@code hook.h} has the same offsets. The pages describe themselves, so that any controller
- * can take a hook away, also in a process restored from an image. They stay when it is taken away,
- * as a thread may just be leaving them, and are used again.
+ * The two pages of a hook in a process: code, which begins with the functions that the library
+ * called before, and data. {@code hook.h} has the same offsets. The pages describe themselves, so
+ * any controller can remove the hook, also from a process that was restored from an image. They
+ * stay when the hook is removed, since a thread may just be leaving them, and the next hook uses
+ * them.
  *
  * @param address of the code
- * @param entries the slots that lead to it while the hook is set
- * @param worker where a thread begins
+ * @param slots the pointers that lead to the code while the hook is set
+ * @param worker the address where a thread begins
  * @param storeRoutine the address of {@code mov %r9,(%r8); syscall; ret}
  */
-record HookPages(long address, List<Entry> entries, long worker, long storeRoutine) {
+record HookPages(long address, List<ReplacedSlot> slots, long worker, long storeRoutine) {
 
   private static final String RESOURCE =
       "/dev/gpuprocess/internal/native/linux-x86_64/driver-hook.bin";
 
-  /** What the hook replaces, in the order of its tables. */
+  /** The functions that the hook replaces, in the order of its tables. */
   static final List<String> FUNCTIONS = List.of("memcpy", "memmove", "mmap", "mmap64");
 
   static final int PAGE = 4096;
@@ -41,7 +42,7 @@ record HookPages(long address, List<Entry> entries, long worker, long storeRouti
 
   static final int MOST_THREADS = 64;
 
-  /** In place of the number of a thread that has not begun to run. */
+  /** Stands for the number of a thread that has not begun to run. */
   static final int NO_NUMBER_YET = -1;
 
   private static final long MAGIC = 0x316b_6f6f_4855_5047L; // "GPUHook1"
@@ -72,19 +73,10 @@ record HookPages(long address, List<Entry> entries, long worker, long storeRouti
   private static final int RUNNING = 768;
   private static final int DATA_BYTES = 832;
 
-  /** Also of a code page, which the kernel may join with its neighbours. */
+  /** The kernel may merge a page of code with its neighbours. */
   private static final long MOST_CODE_BYTES = 64 * PAGE;
 
-  /**
-   * A replaced function.
-   *
-   * @param slot where the library keeps its address
-   * @param original that address
-   * @param routine what the slot holds while the hook is set
-   */
-  record Entry(long slot, long original, long routine) {}
-
-  /** The code for slots of a library, to be written to the first page. */
+  /** Returns the content of the first page, for imports of a library. */
   static byte[] code(List<DriverLibrary.Import> imports) throws IOException {
     ByteBuffer code = ByteBuffer.wrap(resource()).order(ByteOrder.LITTLE_ENDIAN);
     for (DriverLibrary.Import each : imports) {
@@ -104,16 +96,12 @@ record HookPages(long address, List<Entry> entries, long worker, long storeRouti
     }
   }
 
-  /**
-   * Finds the pages of a hook in a process, set or not.
-   *
-   * @return empty when there are none
-   */
+  /** Finds the pages of a hook in a process, set or not. */
   static Optional<HookPages> in(ProcessMemory memory, List<Mapping> mappings) {
     return codePages(mappings).stream().flatMap(page -> at(memory, page).stream()).findFirst();
   }
 
-  /** The pages of code that have no file, where a gate or a hook can be. */
+  /** Returns the pages of code without a file, one of which may be of a gate or a hook. */
   static List<Long> codePages(List<Mapping> mappings) {
     List<Long> pages = new ArrayList<>();
     for (Mapping each : mappings) {
@@ -138,12 +126,12 @@ record HookPages(long address, List<Entry> entries, long worker, long storeRouti
     if (head.getLong(0) != MAGIC) {
       return Optional.empty();
     }
-    List<Entry> entries = new ArrayList<>();
+    List<ReplacedSlot> slots = new ArrayList<>();
     for (int i = 0; i < FUNCTIONS.size(); i++) {
       long slot = head.getLong(SLOTS + i * Long.BYTES);
       if (slot != 0) {
-        entries.add(
-            new Entry(
+        slots.add(
+            new ReplacedSlot(
                 slot,
                 head.getLong(ORIGINALS + i * Long.BYTES),
                 address + head.getInt(ENTRIES + i * Integer.BYTES)));
@@ -152,56 +140,51 @@ record HookPages(long address, List<Entry> entries, long worker, long storeRouti
     return Optional.of(
         new HookPages(
             address,
-            List.copyOf(entries),
+            List.copyOf(slots),
             address + head.getInt(WORKER),
             address + head.getInt(STORE)));
   }
 
-  /** Whether they were made for these slots, with what those hold while no hook is set. */
+  /** Returns whether the pages were made for these imports. */
   boolean isFor(List<DriverLibrary.Import> imports) {
-    return imports.size() == entries.size()
+    return imports.size() == slots.size()
         && imports.stream()
             .allMatch(
-                each ->
-                    entries.stream()
-                        .anyMatch(
-                            entry ->
-                                entry.slot() == each.slot()
-                                    && (entry.original() == each.target()
-                                        || entry.routine() == each.target())));
+                each -> slots.stream().anyMatch(slot -> slot.isAt(each.slot(), each.target())));
   }
 
-  /** The address of the data page. */
+  /** Returns the address of the data page. */
   long data() {
     return address + PAGE;
   }
 
-  /** Where the threads wait for a change. */
+  /** Returns the address of the word at which the threads wait. */
   long number() {
     return data() + NUMBER;
   }
 
-  /** Where the kernel clears the number of a thread when it has ended. */
+  /**
+   * Returns the address of a thread's number, which the kernel clears when the thread has ended.
+   */
   long threadNumber(int thread) {
     return data() + THREADS + (long) thread * Integer.BYTES;
   }
 
   /**
-   * Writes data for a hook that is about to be set.
+   * Writes the data of a hook that is about to be set.
    *
-   * @param memory of the process
-   * @param restoreThread the driver's thread, as its own pid namespace numbers it
+   * @param restoreThread the driver's thread, by its id in its own pid namespace
    * @param region memory for save areas; empty for none
-   * @param stacks what the threads will run on; empty for no threads
+   * @param stacks of the threads
    * @param threads how many will be started
-   * @param idleSeconds after which they end by themselves
-   * @param saves whether it is to be forgotten where the driver has saved memory before
+   * @param idleSeconds after which a thread without work ends
+   * @param saves whether the recorded save areas of the last checkpoint are cleared
    */
   void prepare(
       ProcessMemory memory,
       int restoreThread,
       Optional<AddressRange> region,
-      Optional<AddressRange> stacks,
+      AddressRange stacks,
       int threads,
       int idleSeconds,
       boolean saves)
@@ -212,8 +195,8 @@ record HookPages(long address, List<Entry> entries, long worker, long storeRouti
         .putLong(NEXT, region.map(AddressRange::start).orElse(0L))
         .putLong(END, region.map(AddressRange::end).orElse(0L))
         .putInt(IDLE_SECONDS, idleSeconds)
-        .putLong(STACKS, stacks.map(AddressRange::start).orElse(0L))
-        .putLong(STACK_BYTES, stacks.map(AddressRange::bytes).orElse(0L))
+        .putLong(STACKS, stacks.start())
+        .putLong(STACK_BYTES, stacks.bytes())
         .putInt(RUNNING, threads);
     for (int i = 0; i < threads; i++) {
       data.putInt(THREADS + i * Integer.BYTES, NO_NUMBER_YET); // the kernel writes it
@@ -227,12 +210,12 @@ record HookPages(long address, List<Entry> entries, long worker, long storeRouti
     memory.write(data(), data.array());
   }
 
-  /** Has the driver's copies divided, or not any more. */
+  /** Begins or ends the division of the driver's copies. */
   void arm(ProcessMemory memory, boolean armed) throws NativeCallException {
     writeInt(memory, ARMED, armed ? 1 : 0);
   }
 
-  /** Those of the threads that could not be started are not waited for. */
+  /** Records that fewer threads were started than planned. */
   void started(ProcessMemory memory, int threads, int planned) throws NativeCallException {
     for (int i = threads; i < planned; i++) {
       writeInt(memory, THREADS + i * Integer.BYTES, 0);
@@ -241,7 +224,7 @@ record HookPages(long address, List<Entry> entries, long worker, long storeRouti
     writeInt(memory, PARTICIPANTS, threads + 1);
   }
 
-  /** Tells the threads to end. The caller must wake those that wait at {@link #number}. */
+  /** Requests the end of the threads. The caller must wake those that wait at {@link #number}. */
   void stop(ProcessMemory memory) throws NativeCallException {
     writeInt(memory, STOP, 1);
     writeInt(memory, NUMBER, (int) memory.readLong(number()) + 1);
@@ -269,31 +252,31 @@ record HookPages(long address, List<Entry> entries, long worker, long storeRouti
     return numbers;
   }
 
-  /** What is left of the memory for save areas; empty for nothing. */
+  /** Returns the rest of the memory for save areas; empty for nothing. */
   Optional<AddressRange> region(ProcessMemory memory) throws NativeCallException {
     ByteBuffer data = read(memory);
     return range(data.getLong(NEXT), data.getLong(END));
   }
 
-  /** What the threads run on; empty for nothing. */
+  /** Returns the stacks of the threads; empty for none. */
   Optional<AddressRange> stacks(ProcessMemory memory) throws NativeCallException {
     ByteBuffer data = read(memory);
     long start = data.getLong(STACKS);
     return range(start, start + data.getLong(STACK_BYTES));
   }
 
-  /** The process may write what it likes into its page. */
+  /** The process may have written anything into its page. */
   private static Optional<AddressRange> range(long start, long end) {
     return start > 0 && end > start ? Optional.of(new AddressRange(start, end)) : Optional.empty();
   }
 
-  /** Forgets memory that was unmapped. */
+  /** Records that the memory was unmapped. */
   void forgetMemory(ProcessMemory memory) throws NativeCallException {
     memory.write(data() + NEXT, new byte[Long.BYTES]);
     memory.write(data() + STACKS, new byte[2 * Long.BYTES]);
   }
 
-  /** What was done so far. */
+  /** Returns what the hook has done so far. */
   DriverHook.Work work(ProcessMemory memory) throws NativeCallException {
     ByteBuffer data = read(memory);
     List<AddressRange> areas = new ArrayList<>();

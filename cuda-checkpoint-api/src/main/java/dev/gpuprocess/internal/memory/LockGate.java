@@ -9,8 +9,8 @@ import dev.gpuprocess.internal.remote.RemoteCallException;
 import dev.gpuprocess.internal.remote.RemoteCalls;
 import dev.gpuprocess.internal.remote.RemoteThread;
 import dev.gpuprocess.internal.remote.SystemCall;
-import dev.gpuprocess.internal.remote.Untraceable;
 import dev.gpuprocess.internal.remote.UntraceableException;
+import dev.gpuprocess.internal.remote.UntraceableException.Reason;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.AccessDeniedException;
@@ -25,24 +25,23 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Holds back the calls of a locked process that the driver's lock does not keep out, until the
+ * Blocks the CUDA calls of a locked process that the driver's lock does not block, until the
  * process is unlocked.
  *
  * <p>Each function of libcuda calls its implementation through a pointer in the library's data. The
- * gate points the pointers of the functions concerned to a page of its own (see {@link GatePage}).
- * A thread that calls one of them waits at the driver's own lock, so that it goes on with the
- * unlock, whoever makes it. No byte of code is changed and nothing runs in this JVM meanwhile: when
- * this JVM is killed, or the process is dumped and restored, the gate stays and goes on working.
- * The next unlock by this library takes it away.
+ * gate changes the pointers of some functions to routines on a page of its own ({@link GatePage}).
+ * There a thread waits for the driver's own lock, so an unlock by any controller lets it continue.
+ * No code is changed and the gate needs no controller: it keeps working if this JVM is killed, or
+ * if the process is dumped and restored. The next unlock by this library removes it.
  */
 public final class LockGate {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
   /**
-   * The calls that were found to kill the process, or to return an error that no program expects,
-   * while it is checkpointed; all others that were tried wait at the lock, or do no harm (driver
-   * 580.159, {@code docs/gpu-runs}).
+   * The calls that kill a checkpointed process, or return an error that no program expects. All
+   * others that were tried wait for the lock, or do no harm (driver 580.159, {@code
+   * docs/gpu-runs}).
    */
   private static final List<String> FUNCTIONS =
       List.of(
@@ -60,22 +59,24 @@ public final class LockGate {
           "cuMemGetInfo_v2",
           "cuDeviceGetName");
 
-  /** Reasons for which a gate can never be set in a process; a process that is gone needs none. */
-  private static final Set<Untraceable.Reason> LASTING =
+  /**
+   * Reasons for which a gate can never be set in a process; a process that has ended needs none.
+   */
+  private static final Set<Reason> LASTING =
       EnumSet.of(
-          Untraceable.Reason.MACHINE,
-          Untraceable.Reason.OURSELVES,
-          Untraceable.Reason.GONE,
-          Untraceable.Reason.BITS_32,
-          Untraceable.Reason.SHADOW_STACK,
-          Untraceable.Reason.NOT_PERMITTED,
-          Untraceable.Reason.SECCOMP,
-          Untraceable.Reason.DISPATCHED,
-          Untraceable.Reason.REGISTERS);
+          Reason.MACHINE,
+          Reason.OURSELVES,
+          Reason.GONE,
+          Reason.BITS_32,
+          Reason.SHADOW_STACK,
+          Reason.NOT_PERMITTED,
+          Reason.SECCOMP,
+          Reason.DISPATCHED,
+          Reason.REGISTERS);
 
   private static final Set<Integer> NOT_PERMITTED = Set.of(1, 13); // EPERM, EACCES
 
-  /** Milliseconds, unless the machine has far more to do than processors. */
+  /** It takes milliseconds, except on an overloaded machine. */
   private static final Duration BORROWING = Duration.ofSeconds(10);
 
   private static final Duration LEAVING = Duration.ofSeconds(10);
@@ -93,21 +94,18 @@ public final class LockGate {
   }
 
   /**
-   * How a gate was set.
+   * The result of setting a gate.
    *
-   * @param note what was done, or why nothing was, for an operator; empty when the process has no
-   *     libcuda
-   * @param danger why a checkpoint may kill the process now and not a moment later; empty when it
-   *     is safe, or as safe as it will be
+   * @param note what was done, or why nothing was done, for an operator; empty if the process has
+   *     no libcuda
+   * @param danger why a checkpoint may kill the process now and not a moment later; empty if it is
+   *     safe, or will not be safer later
    */
   public record Result(String note, String danger) {}
 
   /**
-   * Sets the gate in a locked process, and waits for the calls that were entered before. Costs a
-   * few milliseconds. Where it cannot be set the process is left as it was.
-   *
-   * @param process locked
-   * @return what was done
+   * Sets the gate in a locked process, and waits for the calls that were entered before. Takes a
+   * few milliseconds. If the gate cannot be set, the process is not changed.
    */
   public static Result set(ProcessIdentity process) {
     long began = System.nanoTime();
@@ -120,17 +118,17 @@ public final class LockGate {
           result);
       return result;
     } catch (UntraceableException | IOException | ProcessUnreadableException e) {
-      LOG.info("process {}: its polls are not held back", process.pid(), e);
+      LOG.info("process {}: its polls do not wait for the unlock", process.pid(), e);
       return isLasting(e)
-          ? new Result("polls are not held back: " + e.getMessage(), "")
+          ? new Result("polls do not wait: " + e.getMessage(), "")
           : new Result("", String.valueOf(e.getMessage()));
     }
   }
 
-  /** Whether it will be no better a moment later, as it will when descriptors are short. */
+  /** Returns whether the failure will recur, unlike a lack of descriptors. */
   private static boolean isLasting(Exception e) {
     if (e instanceof UntraceableException untraceable) {
-      return LASTING.contains(untraceable.why().reason());
+      return LASTING.contains(untraceable.reason());
     }
     if (e instanceof RemoteCallException refused) {
       return NOT_PERMITTED.contains(refused.errno());
@@ -148,16 +146,16 @@ public final class LockGate {
       OptionalLong cuInit = library.function("cuInit");
       Optional<GatePage> there = page(mappings, slots);
       if (there.isPresent()) {
-        point(there.get(), true);
+        point(there.get(), mappings, true);
         pages.add(there.get());
       } else if (slots.isEmpty() || cuInit.isEmpty() || !areUntouched(library, slots)) {
         return new Result(
-            "polls are not held back: libcuda calls its implementations in an unknown way, or through the hooks of another tool",
+            "polls do not wait: libcuda calls its implementations in an unknown way, or through the hooks of another tool",
             "");
       } else {
         pages.add(
             RemoteCalls.borrow(
-                process, BORROWING, thread -> create(thread, slots, cuInit.getAsLong())));
+                process, BORROWING, thread -> create(thread, mappings, slots, cuInit.getAsLong())));
       }
     }
     if (pages.isEmpty()) {
@@ -166,17 +164,13 @@ public final class LockGate {
     List<Integer> inside = new CallsUnderWay(process, memory, pages).await(LEAVING);
     return new Result(
         "polls wait for the unlock",
-        inside.isEmpty()
-            ? ""
-            : "its threads " + inside + " do not leave the CUDA calls they are in");
+        inside.isEmpty() ? "" : "its threads " + inside + " do not leave their CUDA calls");
   }
 
   /**
-   * Takes the gate away from a process that was unlocked. The page stays, 4 KiB, for the next time:
-   * a thread may just be leaving it. Where this fails the gate stays, which costs each of the calls
-   * concerned less than a microsecond.
-   *
-   * @param process not locked
+   * Removes the gate from a process that was unlocked. The page of 4 KiB stays for the next gate,
+   * since a thread may just be leaving it. If this fails, the gate stays and costs each of its
+   * calls less than a microsecond.
    */
   public static void remove(ProcessIdentity process) {
     try {
@@ -184,7 +178,7 @@ public final class LockGate {
     } catch (UntraceableException
         | IOException
         | ProcessUnreadableException
-        | OutOfMemoryError e) { // the process runs already, and the verb shall not fail
+        | OutOfMemoryError e) { // the process runs already, so the verb must not fail
       LOG.info("process {}: the gate for its polls stays", process.pid(), e);
     }
   }
@@ -196,7 +190,7 @@ public final class LockGate {
       if (!areUntouched(library, slots)) {
         Optional<GatePage> page = page(mappings, slots);
         if (page.isPresent()) {
-          point(page.get(), false);
+          point(page.get(), mappings, false);
         }
       }
     }
@@ -206,7 +200,7 @@ public final class LockGate {
     return slots.stream().allMatch(slot -> library.isCode(slot.target()));
   }
 
-  /** Those of the functions that the library exports; empty when one of them has no slot. */
+  /** Returns the slots of the functions that the library exports; empty if one has no slot. */
   private static List<DriverLibrary.Slot> slots(DriverLibrary library) throws NativeCallException {
     List<DriverLibrary.Slot> slots = new ArrayList<>();
     for (String name : FUNCTIONS) {
@@ -222,7 +216,7 @@ public final class LockGate {
     return slots;
   }
 
-  /** The page that an earlier gate has left, in use or not. */
+  /** Finds the page of an earlier gate, in use or not. */
   private Optional<GatePage> page(List<Mapping> mappings, List<DriverLibrary.Slot> slots) {
     return HookPages.codePages(mappings).stream()
         .flatMap(page -> GatePage.at(memory, page).stream())
@@ -230,38 +224,33 @@ public final class LockGate {
         .findFirst();
   }
 
-  private GatePage create(RemoteThread thread, List<DriverLibrary.Slot> slots, long cuInit)
+  private GatePage create(
+      RemoteThread thread, List<Mapping> mappings, List<DriverLibrary.Slot> slots, long cuInit)
       throws UntraceableException, IOException {
     long address =
         thread.call(SystemCall.MMAP, 0, GatePage.BYTES, READ_WRITE, PRIVATE_ANONYMOUS, -1, 0);
     // If this JVM is killed before a slot points to the page, the thread unmaps it.
-    thread.onTheWayHome(SystemCall.MUNMAP, address, GatePage.BYTES);
+    thread.callAtExit(SystemCall.MUNMAP, address, GatePage.BYTES);
     memory.write(address, GatePage.content(address, slots, cuInit));
     thread.call(SystemCall.MPROTECT, address, GatePage.BYTES, READ_EXECUTE);
     GatePage page = GatePage.at(memory, address).orElseThrow();
-    thread.notOnTheWayHome();
-    point(thread, page, true);
+    thread.cancelExitCall();
+    ReplacedSlot.point(thread, mappings, page.storeRoutine(), page.slots(), true);
     return page;
   }
 
-  private void point(GatePage page, boolean gated) throws UntraceableException, IOException {
-    boolean unused =
+  private void point(GatePage page, List<Mapping> mappings, boolean gated)
+      throws UntraceableException, IOException {
+    for (ReplacedSlot each : page.slots()) {
+      if (!each.points(memory, gated)) {
         RemoteCalls.borrow(
             process,
             BORROWING,
             thread -> {
-              point(thread, page, gated);
-              return true;
+              ReplacedSlot.point(thread, mappings, page.storeRoutine(), page.slots(), gated);
+              return gated;
             });
-  }
-
-  /** Each pointer is stored at once by a thread of the process, whatever its others do. */
-  private void point(RemoteThread thread, GatePage page, boolean gated)
-      throws UntraceableException, IOException {
-    for (GatePage.Entry entry : page.entries()) {
-      long from = gated ? entry.original() : entry.routine();
-      if (memory.readLong(entry.slot()) == from) {
-        thread.store(page.storeRoutine(), entry.slot(), gated ? entry.routine() : entry.original());
+        return;
       }
     }
   }

@@ -20,17 +20,17 @@ import java.util.List;
 import java.util.concurrent.CompletableFuture;
 
 /**
- * Gives a process memory of its own instead of files that CRIU could not find, piece by piece: each
- * piece is copied elsewhere in the process and then moved over the file in one step, so the process
- * has its bytes at every moment. The process must not write to that memory during this; it does not
- * while it is suspended: only the driver knows its address.
+ * Replaces save files that CRIU could not find by anonymous memory, piece by piece. Each piece is
+ * copied to other memory of the process, which is then moved over the mapping of the file in one
+ * step, so the process has its bytes at every moment. The process must not write to that memory
+ * meanwhile. It does not while it is suspended, since only the driver knows the address.
  */
 public final class OwnMemory {
 
-  /** Takes that much memory more for a moment. */
+  /** The additional memory that a copy takes for a moment. */
   private static final long PIECE_BYTES = 256 << 20;
 
-  /** What must be left free, lest the kernel kill a process for the copy. */
+  /** Memory to leave free, so that the OOM killer is not triggered. */
   private static final long SPARE_BYTES = 64 << 20;
 
   private static final Duration BORROWING = Duration.ofSeconds(60);
@@ -42,11 +42,11 @@ public final class OwnMemory {
   private OwnMemory() {}
 
   /**
-   * Does it.
+   * Replaces the mappings.
    *
-   * @param ranges what is mapped from the files
-   * @throws UntraceableException when no call can be made in the process
-   * @throws IOException when it cannot be done; the rest then stays mapped from the files, with the
+   * @param ranges the mappings of the files
+   * @throws UntraceableException if no call can be made in the process
+   * @throws IOException if a copy failed; the other pieces stay mapped from the files, with the
    *     same bytes
    */
   public static void give(ProcessIdentity process, List<AddressRange> ranges)
@@ -55,10 +55,9 @@ public final class OwnMemory {
       for (long at = range.start(); at < range.end(); at += PIECE_BYTES) {
         AddressRange piece = new AddressRange(at, Math.min(range.end(), at + PIECE_BYTES));
         if (HostMemory.read(MEMORY).available() < piece.bytes() + SPARE_BYTES) {
-          throw new IOException("this machine has no memory to spare");
+          throw new IOException("this machine has too little free memory");
         }
-        boolean unused =
-            RemoteCalls.borrow(process, BORROWING, thread -> replace(thread, process, piece));
+        RemoteCalls.borrow(process, BORROWING, thread -> replace(thread, process, piece));
       }
     }
   }
@@ -73,13 +72,12 @@ public final class OwnMemory {
       throw e;
     }
     // After the move these addresses may belong to another mapping: do not unmap them later.
-    thread.notOnTheWayHome();
+    thread.cancelExitCall();
     try {
-      long unused =
-          thread.call(
-              SystemCall.MREMAP, fresh, piece.bytes(), piece.bytes(), MAYMOVE_FIXED, piece.start());
+      thread.call(
+          SystemCall.MREMAP, fresh, piece.bytes(), piece.bytes(), MAYMOVE_FIXED, piece.start());
     } catch (IOException e) {
-      long unused = thread.call(SystemCall.MUNMAP, fresh, piece.bytes());
+      thread.call(SystemCall.MUNMAP, fresh, piece.bytes());
       throw e;
     }
     return true;
@@ -94,7 +92,7 @@ public final class OwnMemory {
         parts.add(threads.start(() -> copy(memory, from.start(), to, begin, end)));
       }
       for (CompletableFuture<Boolean> part : parts) {
-        boolean unused = IoExecutor.await(part);
+        IoExecutor.await(part);
       }
     }
   }

@@ -18,37 +18,37 @@ import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A file that holds a part of the GPU memory of a suspended process.
+ * A save file: a file in host memory that holds a part of the GPU memory of a suspended process.
  *
  * @param number of the file in an image, from 1
- * @param file opened by way of the process, so that it is the one that is mapped
+ * @param file opened through the process, so that it is the mapped one
  * @param mappings of the process, ordered by address
  */
 record SaveFile(int number, BlockFile file, List<Mapping> mappings) implements AutoCloseable {
 
   private static final String DEVICE = "unix:dev";
 
-  /** The name in its directory. */
+  /** Returns the name in its directory. */
   String name() {
     return "memory-" + number + ".bin";
   }
 
-  /** The path in an image, or below another directory. */
+  /** Returns the path in an image, or below another directory. */
   String path() {
     return MemoryFile.DIRECTORY + "/" + name();
   }
 
-  /** What the process calls it. */
+  /** Returns the name in the mappings of the process. */
   String shown() {
     return mappings.get(0).name();
   }
 
-  /** Whether it has no name by which CRIU would find it. */
+  /** Returns whether the file has no name by which CRIU would find it. */
   boolean isNameless() {
     return SaveFileMappings.isNameless(shown());
   }
 
-  /** How long it is: to the end of what is mapped. */
+  /** Returns its size: up to the end of its last mapping. */
   long bytes() {
     return mappings.stream()
         .mapToLong(each -> each.offset() + each.addresses().bytes())
@@ -56,7 +56,7 @@ record SaveFile(int number, BlockFile file, List<Mapping> mappings) implements A
         .orElseThrow();
   }
 
-  /** Where it is in the process, gaps between its mappings included. */
+  /** Returns its addresses in the process, gaps between its mappings included. */
   AddressRange range() {
     Mapping first = mappings.get(0);
     long start = first.start() - first.offset();
@@ -67,13 +67,13 @@ record SaveFile(int number, BlockFile file, List<Mapping> mappings) implements A
     return new MemoryFile(path(), mappedAs.toString(), List.of(range().toString()));
   }
 
-  /** Whether it is on the file system of a directory, where it can have another name. */
+  /** Returns whether it is on the file system of a directory, where it can be linked. */
   boolean isOn(Path directory) throws IOException {
     Path self = Path.of("/proc/self/fd/" + file.descriptor());
     return Files.getAttribute(self, DEVICE).equals(Files.getAttribute(directory, DEVICE));
   }
 
-  /** Gives it a name in an image; false when that is on another file system. */
+  /** Links it into an image; false if that is on another file system. */
   boolean isLinkedInto(Path directory) {
     try {
       NamelessFile.link(file.descriptor(), directory.resolve(name()));
@@ -83,16 +83,16 @@ record SaveFile(int number, BlockFile file, List<Mapping> mappings) implements A
     }
   }
 
-  /** Computes the checksums of its present content, for the manifest. */
+  /** Computes the checksums of its content, for the manifest. */
   ImageFile sums(Checksum checksum, WorkLimit limit) throws IOException {
     return sums(IoExecutor.copying(), checksum, limit, null);
   }
 
   /**
-   * Copies it into an image and syncs the copy.
+   * Copies the file into an image and syncs the copy.
    *
    * @param directory of memory files of the image
-   * @return the copy, with the checksums of what was read
+   * @return the copy, with its checksums
    */
   ImageFile copyTo(Path directory, Checksum checksum, WorkLimit limit) throws IOException {
     try (BlockFile to = BlockFile.create(directory.resolve(name()), true)) {

@@ -41,10 +41,10 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The files that hold the GPU memory of a suspended process, on their way into an image. For CRIU
- * each of them gets a name, in a directory of mode 0700 that is named after its maker, and is
- * mapped privately in the place where it was: what was restored from an image never writes to it.
- * The process has its bytes at every moment. For one thread.
+ * The save files of a suspended process, on their way into an image. For CRIU each file gets a
+ * name, in a directory of mode 0700 that is named after its maker, and is mapped privately at the
+ * same address, so that the restored process never writes to the file of the image. The process has
+ * its bytes at every moment. For one thread.
  */
 public final class SaveFiles implements AutoCloseable {
 
@@ -62,10 +62,10 @@ public final class SaveFiles implements AutoCloseable {
   private final ProcessIdentity process;
   private final List<SaveFile> files;
 
-  /** The directories that were made for names. */
+  /** The directories that were created for names. */
   private final List<Path> directories = new ArrayList<>();
 
-  /** Under which name CRIU finds each of them. */
+  /** The names by which CRIU finds the files. */
   private final Map<SaveFile, Path> names = new HashMap<>();
 
   /** The files that were linked into the image. */
@@ -77,24 +77,24 @@ public final class SaveFiles implements AutoCloseable {
   }
 
   /**
-   * Finds the mappings of such files in a process.
+   * Finds the mappings of save files in a process.
    *
-   * @param areas what the driver mapped at the checkpoint, as far as its controller knew
-   * @throws dev.gpuprocess.error.ProcessUnreadableException when its mappings may not be read
+   * @param areas the save areas of the checkpoint that its controller recorded
+   * @throws dev.gpuprocess.error.ProcessUnreadableException if its mappings may not be read
    */
   public static List<Mapping> mappings(ProcessIdentity process, List<AddressRange> areas) {
     List<AddressRange> all = new ArrayList<>(areas);
-    // A controller that was killed at the checkpoint could not tell, but its hook can.
+    // A controller that was killed at the checkpoint recorded nothing, but its hook did.
     all.addAll(DriverHook.areas(process));
     return SaveFileMappings.of(process.pid(), all);
   }
 
   /**
-   * Opens the files of a process.
+   * Opens the save files of a process.
    *
-   * @param mappings of such files, as {@link #mappings} finds them
-   * @param first the number of the first of them in the image
-   * @throws IOException when one of them cannot be opened
+   * @param mappings as {@link #mappings} finds them
+   * @param first the number of the first file in the image
+   * @throws IOException if one of the files cannot be opened
    */
   public static SaveFiles open(ProcessIdentity process, List<Mapping> mappings, int first)
       throws IOException {
@@ -107,7 +107,7 @@ public final class SaveFiles implements AutoCloseable {
     List<SaveFile> files = new ArrayList<>();
     try {
       for (List<Mapping> ofFile : byFile.values()) {
-        // The file that is mapped, whatever name it has or had.
+        // The mapped file, whatever its name is or was.
         Path mapped =
             Path.of("/proc", Integer.toString(process.pid()), "map_files", ofFile.get(0).range());
         files.add(new SaveFile(first + files.size(), BlockFile.open(mapped, false), ofFile));
@@ -119,16 +119,16 @@ public final class SaveFiles implements AutoCloseable {
     }
   }
 
-  /** How many there are. */
+  /** Returns how many files there are. */
   public int count() {
     return files.size();
   }
 
-  /** What keeps CRIU from finding them; empty when nothing does. */
+  /** Returns why CRIU cannot find the files; empty if it can. */
   public Optional<String> obstacle() {
     try {
       if (!namespace(Integer.toString(process.pid())).equals(namespace("self"))) {
-        return Optional.of("it has a mount namespace of its own, where they are not seen");
+        return Optional.of("its mount namespace does not contain them");
       }
       List<Mapping> mapped = files.stream().flatMap(each -> each.mappings().stream()).toList();
       if (SaveFileMappings.haveOwnPages(process.pid(), mapped)) {
@@ -152,10 +152,10 @@ public final class SaveFiles implements AutoCloseable {
   }
 
   /**
-   * Whether they will be linked into an image, once they have a name, and need not be copied.
+   * Returns whether all files can be linked into an image, and need not be copied.
    *
    * @param image a directory of the image
-   * @throws IOException when that cannot be looked at
+   * @throws IOException if that cannot be read
    */
   public boolean areLinkable(Path image) throws IOException {
     for (SaveFile file : files) {
@@ -167,8 +167,8 @@ public final class SaveFiles implements AutoCloseable {
   }
 
   /**
-   * Links the files that {@link #name} has named into an image, if it is on the same file system.
-   * To be called after {@link #name}, before {@link #hide}.
+   * Links the files that {@link #name} has named into an image, if that is on the same file system.
+   * To be called after {@link #name} and before {@link #hide}.
    *
    * @param directory of memory files of the image
    */
@@ -181,12 +181,12 @@ public final class SaveFiles implements AutoCloseable {
   }
 
   /**
-   * Puts them into an image: those that are linked there have their checksums computed, all others
-   * are copied, past the page cache where that is possible, and synced.
+   * Puts the files into an image. The checksums of linked files are computed. Other files are
+   * copied, past the page cache if possible, and synced.
    *
    * @param directory of memory files of the image
    * @return the files, with their checksums
-   * @throws IOException when one cannot be read or written
+   * @throws IOException if one cannot be read or written
    */
   public List<ImageFile> putInto(Path directory, Checksum checksum, WorkLimit limit)
       throws IOException {
@@ -201,10 +201,10 @@ public final class SaveFiles implements AutoCloseable {
   }
 
   /**
-   * Gives those a name that have none, and maps them privately under it.
+   * Names the files that have no name, and maps them privately by these names.
    *
-   * @throws UntraceableException when no call can be made in the process
-   * @throws IOException when they cannot be named or mapped; the process has its bytes all the same
+   * @throws UntraceableException if no call can be made in the process
+   * @throws IOException if a file cannot be named or mapped; the process still has its bytes
    */
   public void name() throws IOException, UntraceableException {
     Map<Path, Path> made = new HashMap<>();
@@ -225,22 +225,21 @@ public final class SaveFiles implements AutoCloseable {
       }
     }
     if (!made.isEmpty()) {
-      boolean unused =
-          RemoteCalls.borrow(
-              process,
-              BORROWING,
-              thread -> {
-                for (SaveFile file : files) {
-                  if (file.isNameless()) {
-                    mapPrivately(thread, file);
-                  }
-                }
-                return true;
-              });
+      RemoteCalls.borrow(
+          process,
+          BORROWING,
+          thread -> {
+            for (SaveFile file : files) {
+              if (file.isNameless()) {
+                mapPrivately(thread, file);
+              }
+            }
+            return true;
+          });
     }
   }
 
-  /** The tmpfs on which a file is, of which the kernel shows {@code /place/#12 (deleted)}. */
+  /** Returns the tmpfs of a file that the kernel shows as {@code /place/#12 (deleted)}. */
   private static Path placeOf(SaveFile file) {
     String shown = file.shown();
     return NativePath.of(shown.substring(0, Math.max(1, shown.lastIndexOf("/#"))));
@@ -249,7 +248,7 @@ public final class SaveFiles implements AutoCloseable {
   private Path makeDirectory(Path place) throws IOException {
     removeAbandoned(place);
     Path made = place.toRealPath().resolve(DirectoryMaker.temporaryName(PURPOSE));
-    Path unused = DirectoryTrust.requirePlaceFor(made);
+    DirectoryTrust.requirePlaceFor(made);
     DurableFiles.createDirectory(made);
     directories.add(made);
     DurableFiles.createDirectory(made.resolve(MemoryFile.DIRECTORY));
@@ -262,15 +261,14 @@ public final class SaveFiles implements AutoCloseable {
     try (PassedDescriptor passed = PassedDescriptor.pass(thread, descriptor)) {
       for (Mapping each : file.mappings()) {
         long bytes = each.addresses().bytes();
-        long unused =
-            thread.call(
-                SystemCall.MMAP,
-                each.start(),
-                bytes,
-                READ_WRITE,
-                PRIVATE_FIXED,
-                passed.number(),
-                each.offset());
+        thread.call(
+            SystemCall.MMAP,
+            each.start(),
+            bytes,
+            READ_WRITE,
+            PRIVATE_FIXED,
+            passed.number(),
+            each.offset());
         thread.call(SystemCall.MADVISE, each.start(), bytes, MADV_DONTFORK);
       }
     } finally {
@@ -278,14 +276,14 @@ public final class SaveFiles implements AutoCloseable {
     }
   }
 
-  /** What the manifest says of them. To be called after {@link #name}. */
+  /** Returns the entries of the manifest. To be called after {@link #name}. */
   public List<MemoryFile> described() {
     return files.stream()
         .flatMap(file -> Optional.ofNullable(names.get(file)).map(file::described).stream())
         .toList();
   }
 
-  /** Takes the names away, once CRIU has seen them; {@link #close} tries again. */
+  /** Removes the names, after CRIU has read them; {@link #close} tries again. */
   public void hide() {
     directories.removeIf(
         directory -> {
@@ -293,7 +291,7 @@ public final class SaveFiles implements AutoCloseable {
             DurableFiles.delete(directory);
             return true;
           } catch (IOException e) {
-            LOG.debug("{} stays until it is closed", directory, e);
+            LOG.debug("{} was not removed, and is removed at the end of the dump", directory, e);
             return false;
           }
         });
@@ -305,15 +303,15 @@ public final class SaveFiles implements AutoCloseable {
     hide();
     for (Path left : directories) {
       Leftovers.add(left, () -> DurableFiles.delete(left));
-      LOG.warn("{} could not be removed, and takes memory until it is removed later", left);
+      LOG.warn("{} could not be removed now, and uses memory until a later dump removes it", left);
     }
     files.forEach(SaveFile::close);
   }
 
   /**
-   * Removes what dead makers left, and what this JVM could not remove before.
+   * Removes the directories of dead controllers, and those that this JVM could not remove before.
    *
-   * @param place where they were made
+   * @param place the parent of the directories
    */
   public static void removeAbandoned(Path place) {
     Leftovers.removeIn(place);
@@ -326,7 +324,7 @@ public final class SaveFiles implements AutoCloseable {
     } catch (NoSuchFileException none) {
       LOG.debug("there is no {}", place);
     } catch (IOException e) {
-      LOG.warn("names that are no longer used stay in {}: {}", place, e.toString());
+      LOG.warn("unused names in {} could not be removed: {}", place, e.toString());
     }
   }
 

@@ -11,12 +11,12 @@ import java.util.Optional;
 import java.util.OptionalLong;
 
 /**
- * Whether there is room for files in memory: on their file system, in the machine, and in the
- * control group of this JVM, to which the kernel charges them.
+ * Checks that there is memory for files: on their file system, in the machine, and in the control
+ * group of this JVM, to which the kernel charges them.
  */
 final class HostMemoryCapacity {
 
-  /** What must be left free, lest the kernel kill a process for it. */
+  /** Memory to leave free, so that the OOM killer is not triggered. */
   static final long SPARE_BYTES = 256 << 20;
 
   private static final Path MEMORY = Path.of("/proc/meminfo");
@@ -24,11 +24,11 @@ final class HostMemoryCapacity {
   private HostMemoryCapacity() {}
 
   /**
-   * Looks for what stands in the way.
+   * Returns why files cannot be made.
    *
-   * @param directory where the files would be
-   * @param bytes how much they would take
-   * @return empty when nothing does
+   * @param directory of the files
+   * @param bytes of all files
+   * @return empty if there is enough memory
    */
   static Optional<String> obstacle(Path directory, long bytes) {
     return obstacle(directory, bytes, MEMORY);
@@ -39,9 +39,9 @@ final class HostMemoryCapacity {
       if (!FileSystemStatus.of(directory).isInMemory()) {
         return Optional.of(directory + " is not in memory (tmpfs)");
       }
-      long room = FileSystemRoom.of(directory).bytes();
-      if (room < bytes) {
-        return lacks(directory.toString(), room, bytes);
+      long free = FileSystemRoom.of(directory).bytes();
+      if (free < bytes) {
+        return lacks(directory.toString(), free, bytes);
       }
       long needed = bytes + SPARE_BYTES;
       long available = HostMemory.read(memory).available();
@@ -57,9 +57,9 @@ final class HostMemoryCapacity {
     }
   }
 
-  private static Optional<String> lacks(String who, long has, long needs) {
+  private static Optional<String> lacks(String where, long has, long needs) {
     return Optional.of(
         "%s has %s of memory left, and %s are needed"
-            .formatted(who, Bytes.text(Math.max(0, has)), Bytes.text(needs)));
+            .formatted(where, Bytes.text(Math.max(0, has)), Bytes.text(needs)));
   }
 }

@@ -18,9 +18,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Host memory for save areas: files without a name, in huge pages where the file system has them.
- * What one process has had is never given to another one: it may still have it mapped. Safe for use
- * by several threads.
+ * Host memory for save areas: files without a name, in huge pages if the file system has them. A
+ * file that one process has used is never given to another, since the first may still map it. Safe
+ * for use by several threads.
  */
 public final class HostMemoryPool implements AutoCloseable {
 
@@ -28,17 +28,17 @@ public final class HostMemoryPool implements AutoCloseable {
 
   private static final long HUGE_PAGE = 2 << 20;
 
-  /** The size of the files that are kept ready. A process gets as many of them as it needs. */
+  /** The size of the files that are kept ready. A process gets as many files as it needs. */
   private static final long SEGMENT = 512 << 20;
 
-  /** What one thread makes at a time. */
+  /** How much memory one thread makes at a time. */
   private static final long PIECE = 64 << 20;
 
-  /** The same in the background, where a copy of GPU memory may come at any moment. */
+  /** How much memory the background thread makes at a time; a copy of GPU memory may begin soon. */
   private static final long QUIET_PIECE = 16 << 20;
 
   private static final String NO_PLACE =
-      "this user may not mount a tmpfs of huge pages, and /dev/shm has none: name one (GpuCheckpoints.Builder.hostMemory)";
+      "this user may not mount a tmpfs of huge pages, and /dev/shm has no huge pages: set a directory with GpuCheckpoints.Builder.hostMemory";
 
   private final HostMemory wanted;
   private final Deque<NamelessFile> ready = new ArrayDeque<>();
@@ -46,22 +46,21 @@ public final class HostMemoryPool implements AutoCloseable {
   private int copies;
   private boolean closed;
 
-  /** Prepares; memory that is to be kept ready is made in the background. */
+  /** Creates a pool, and makes the memory to be kept ready in the background. */
   public HostMemoryPool(HostMemory wanted) {
     this.wanted = wanted;
     refill();
   }
 
-  /** Whether host memory is switched on. */
+  /** Returns whether host memory is switched on. */
   public boolean isUsed() {
     return wanted.isUsed();
   }
 
   /**
-   * Looks for what will keep memory from being made; makes and mounts nothing.
+   * Returns why memory cannot be made. Makes and mounts nothing.
    *
-   * @param bytes how much
-   * @return empty when nothing is seen
+   * @return empty if no reason is known
    */
   public Optional<String> obstacle(long bytes) {
     if (!wanted.isUsed()) {
@@ -74,7 +73,7 @@ public final class HostMemoryPool implements AutoCloseable {
     return HugeTmpfs.mayBeMounted() ? Optional.empty() : Optional.of(NO_PLACE);
   }
 
-  /** The directory for the files; empty if there is none, or host memory is switched off. */
+  /** Returns the directory for the files; empty without one, or if host memory is switched off. */
   public Optional<Path> directory() {
     if (!wanted.isUsed()) {
       return Optional.empty();
@@ -90,9 +89,9 @@ public final class HostMemoryPool implements AutoCloseable {
   /**
    * Takes memory for several processes: for all of them or for none.
    *
-   * @param bytes how much each of them needs
-   * @return one for each of them, to be closed
-   * @throws IOException when there is none, saying why
+   * @param bytes how much each process needs
+   * @return the memory of each process, to be closed
+   * @throws IOException if there is too little memory, or no directory for it
    */
   public List<PreparedMemory> take(Collection<Long> bytes) throws IOException {
     Path directory = requireDirectory();
@@ -112,7 +111,7 @@ public final class HostMemoryPool implements AutoCloseable {
     }
   }
 
-  /** Takes files that are ready, and creates more for the rest. */
+  /** Takes ready files, and creates more files for the rest. */
   private List<NamelessFile> files(Path directory, long bytes, List<NamelessFile> toMake)
       throws IOException {
     List<NamelessFile> files = new ArrayList<>();
@@ -139,7 +138,7 @@ public final class HostMemoryPool implements AutoCloseable {
   }
 
   private static void make(Path directory, List<NamelessFile> files) throws IOException {
-    requireRoom(directory, files.stream().mapToLong(NamelessFile::bytes).sum());
+    requireCapacity(directory, files.stream().mapToLong(NamelessFile::bytes).sum());
     List<NamelessFile.Pages> mapped = new ArrayList<>();
     try (IoExecutor threads = IoExecutor.copying()) {
       List<CompletableFuture<Boolean>> pieces = new ArrayList<>();
@@ -153,7 +152,7 @@ public final class HostMemoryPool implements AutoCloseable {
         }
       }
       for (CompletableFuture<Boolean> piece : pieces) {
-        boolean unused = IoExecutor.await(piece);
+        IoExecutor.await(piece);
       }
     } finally {
       mapped.forEach(NamelessFile.Pages::close);
@@ -165,7 +164,7 @@ public final class HostMemoryPool implements AutoCloseable {
     return true;
   }
 
-  private static void requireRoom(Path directory, long bytes) throws IOException {
+  private static void requireCapacity(Path directory, long bytes) throws IOException {
     Optional<String> obstacle = HostMemoryCapacity.obstacle(directory, bytes);
     if (obstacle.isPresent()) {
       throw new IOException(obstacle.get());
@@ -173,16 +172,16 @@ public final class HostMemoryPool implements AutoCloseable {
   }
 
   /**
-   * Makes files that will be filled by this JVM: for all or for none. Their pages come as they are
+   * Creates files that this JVM will write: all of them or none. Their pages are made when they are
    * written.
    *
-   * @param bytes how long each of them is to be at least
-   * @return one for each of them, to be closed
-   * @throws IOException when there is no room, or no place for them
+   * @param bytes the least size of each file
+   * @return the files, to be closed
+   * @throws IOException if there is too little memory, or no directory for them
    */
   public List<NamelessFile> files(List<Long> bytes) throws IOException {
     Path directory = requireDirectory();
-    requireRoom(directory, bytes.stream().mapToLong(Long::longValue).sum());
+    requireCapacity(directory, bytes.stream().mapToLong(Long::longValue).sum());
     List<NamelessFile> files = new ArrayList<>();
     try {
       for (long each : bytes) {
@@ -195,7 +194,7 @@ public final class HostMemoryPool implements AutoCloseable {
     }
   }
 
-  /** Fills the ready memory up again, on one background thread. */
+  /** Makes the missing ready memory, on one background thread. */
   public void refill() {
     synchronized (ready) {
       if (making || missing() == 0) {
@@ -216,7 +215,7 @@ public final class HostMemoryPool implements AutoCloseable {
     return Math.max(0, wanted.ready() - there);
   }
 
-  /** Adds one file at a time, so that a suspend can already use the finished ones. */
+  /** Adds one file at a time, so that a suspend can use the finished ones. */
   private void fill() {
     try {
       Path directory = requireDirectory();
@@ -252,7 +251,7 @@ public final class HostMemoryPool implements AutoCloseable {
   }
 
   private void fill(Path directory, NamelessFile file) throws IOException {
-    requireRoom(directory, file.bytes());
+    requireCapacity(directory, file.bytes());
     try (NamelessFile.Pages pages = file.pages()) {
       for (long from = 0; from < file.bytes(); from += QUIET_PIECE) {
         awaitQuiet();
@@ -274,8 +273,8 @@ public final class HostMemoryPool implements AutoCloseable {
   }
 
   /**
-   * Notes that the GPU memory of processes is about to be copied. No memory is made in the
-   * background meanwhile, since that would slow the copies down.
+   * Begins to copy the GPU memory of processes. No memory is made in the background until the
+   * copies end, since that would slow them down.
    *
    * @param processes how many
    * @return to be closed after the copies
@@ -284,7 +283,7 @@ public final class HostMemoryPool implements AutoCloseable {
     return new Copies(processes);
   }
 
-  /** The copies of an operation. For one thread, but for {@link #underWay}. */
+  /** The copies of an operation. For one thread, except {@link #underWay}. */
   public final class Copies implements AutoCloseable {
 
     private final int processes;
@@ -314,14 +313,14 @@ public final class HostMemoryPool implements AutoCloseable {
     }
   }
 
-  /** How much is ready, in bytes. */
+  /** Returns how many bytes are ready. */
   public long readyBytes() {
     synchronized (ready) {
       return ready.stream().mapToLong(NamelessFile::bytes).sum();
     }
   }
 
-  /** Frees the ready memory. No more is made. */
+  /** Frees the ready memory, and makes no more. */
   @Override
   public void close() {
     synchronized (ready) {

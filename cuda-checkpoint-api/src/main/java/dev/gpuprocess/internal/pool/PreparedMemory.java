@@ -5,20 +5,21 @@ import dev.gpuprocess.internal.linux.NativeCallException;
 import java.util.List;
 
 /**
- * Memory for the save area of one process. The process that maps it keeps it when this is closed.
+ * Memory for the save areas of one process. A process that maps the files keeps them when this is
+ * closed.
  *
- * @param files one after the other
+ * @param files in the order in which they are mapped
  */
 public record PreparedMemory(List<NamelessFile> files) implements AutoCloseable {
 
-  /** None. */
+  /** No memory. */
   public static final PreparedMemory NONE = new PreparedMemory(List.of());
 
   /**
-   * Frees the memory behind a save area. No process may map it.
+   * Frees the memory after the save areas. No process may map it.
    *
-   * @param used how much the save area needs, in bytes
-   * @throws NativeCallException when a file cannot be shortened
+   * @param used how many bytes the save areas need
+   * @throws NativeCallException if a file cannot be shortened
    */
   public void trim(long used) throws NativeCallException {
     long left = used;

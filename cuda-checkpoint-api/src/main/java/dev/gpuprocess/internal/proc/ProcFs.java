@@ -49,17 +49,13 @@ public final class ProcFs {
   }
 
   /** A thread that stands in for the main thread. */
-  /**
-   * A thread of a process that lives: one that has ended has no memory, the first one included.
-   *
-   * @param pid the process
-   * @return the id of one; that of the process when there is none
-   */
+  /** Returns the id of a living thread of a process; the pid if it has none. */
   public static int anyThread(int pid) {
     return livingThread(pid).map(ProcStat::pid).orElse(pid);
   }
 
-  private static Optional<ProcStat> livingThread(long pid) {
+  /** Returns a living thread of a process; one that has ended has no memory. */
+  public static Optional<ProcStat> livingThread(long pid) {
     return tasks(pid).stream().filter(thread -> !thread.isDead()).findFirst();
   }
 

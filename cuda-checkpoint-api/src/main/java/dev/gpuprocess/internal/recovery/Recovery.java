@@ -209,7 +209,7 @@ public final class Recovery {
 
   /** Takes away what a dead controller has left in the libcuda of a process. */
   static void takeAway(ProcessIdentity process, ProcessState state) {
-    boolean unused = DriverHook.removeFrom(process);
+    DriverHook.removeFrom(process);
     if (state == ProcessState.RUNNING) {
       LockGate.remove(process);
     }

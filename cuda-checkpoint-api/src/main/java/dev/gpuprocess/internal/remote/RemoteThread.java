@@ -3,28 +3,15 @@ package dev.gpuprocess.internal.remote;
 import dev.gpuprocess.internal.linux.NativeCallException;
 import dev.gpuprocess.internal.linux.ProcessMemory;
 import dev.gpuprocess.internal.remote.Registers.Name;
-import java.io.IOException;
+import dev.gpuprocess.internal.remote.UntraceableException.Reason;
 import java.util.OptionalLong;
 
 /**
- * A thread of another process that makes system calls for us. It is stopped all the while, with all
- * signals blocked; the calls must not wait for anything. Exists while a {@link Work} is done, for
- * use by the thread that does it.
+ * A thread of another process, borrowed to make system calls on our behalf. The thread is stopped
+ * between the calls, and all its signals are blocked; the calls must not wait. Valid during a
+ * {@link RemoteWork}, on the thread that does the work.
  */
 public final class RemoteThread {
-
-  /** What is done with a borrowed thread. */
-  @FunctionalInterface
-  public interface Work<T> {
-
-    /**
-     * Makes calls. Runs on a thread of its own, and holds up a thread of the process.
-     *
-     * @throws UntraceableException when the thread was lost
-     * @throws IOException when a call failed
-     */
-    T with(RemoteThread thread) throws UntraceableException, IOException;
-  }
 
   private static final long ALL_SIGNALS = -1;
   private static final int MOST_RESTARTS = 100;
@@ -36,93 +23,89 @@ public final class RemoteThread {
   /** The length of {@code mov %r9,(%r8)}. */
   private static final int STORE = 3;
 
-  private final int pid;
+  private final TraceTarget target;
   private final Tracee thread;
   private final ProcessMemory memory;
-  private final Gadgets gadgets;
   private final SeccompFilters filters;
   private final SavedRegisters own;
-  private final ReturnFrames way;
+  private final ReturnFrames frames;
   private final long end;
-  private boolean atHome = true;
+  private boolean restored = true;
   private boolean lost;
 
   private RemoteThread(
-      int pid,
+      TraceTarget target,
       Tracee thread,
       ProcessMemory memory,
-      Gadgets gadgets,
       SeccompFilters filters,
       SavedRegisters own,
-      ReturnFrames way,
+      ReturnFrames frames,
       long end) {
-    this.pid = pid;
+    this.target = target;
     this.thread = thread;
     this.memory = memory;
-    this.gadgets = gadgets;
     this.filters = filters;
     this.own = own;
-    this.way = way;
+    this.frames = frames;
     this.end = end;
   }
 
   /**
-   * Borrows a thread that is stopped where the kernel looks for signals.
+   * Borrows a thread that is stopped where the kernel checks for signals.
    *
-   * @param end when it has to be back, by the clock of {@link System#nanoTime}
+   * @param end the deadline of all calls, by the clock of {@link System#nanoTime}
    */
-  static RemoteThread of(Tracee thread, TraceTarget land, long end)
+  static RemoteThread of(Tracee thread, TraceTarget target, long end)
       throws UntraceableException, NativeCallException {
     if (thread.dispatchesSystemCalls()) {
       throw new UntraceableException(
-          Untraceable.Reason.DISPATCHED,
+          Reason.DISPATCHED,
           "thread %s has its system calls dispatched to a signal handler".formatted(thread.task()));
     }
+    Gadgets gadgets = target.gadgets();
     SeccompFilters filters = SeccompFilters.of(thread);
     ProcessMemory memory = new ProcessMemory(thread.task());
-    filters.require(SystemCall.RT_SIGRETURN, land.gadgets().restorer().end());
+    filters.require(SystemCall.RT_SIGRETURN, gadgets.restorer().end());
     SavedRegisters own = SavedRegisters.of(thread, memory);
     byte[] state = ExtendedState.inFrame(thread.extendedState());
-    OptionalLong room =
-        new StackSpace(land.mappings(), memory).below(own.registers(), ReturnFrames.bytes(state));
-    if (room.isEmpty()) {
+    OptionalLong space =
+        new StackSpace(target.mappings(), memory).below(own.registers(), ReturnFrames.bytes(state));
+    if (space.isEmpty()) {
       throw new UntraceableException(
-          Untraceable.Reason.NO_THREAD,
-          "thread %s is not on a stack of its own with room for a signal frame"
-              .formatted(thread.task()));
+          Reason.NO_THREAD,
+          "thread %s has no space on its stack for a signal frame".formatted(thread.task()));
     }
-    if (!land.gadgets().areIn(memory)) {
+    if (!gadgets.areIn(memory)) {
       throw new UntraceableException(
-          Untraceable.Reason.NO_INSTRUCTIONS,
-          "process %s changed its mappings just now".formatted(land.process().pid()));
+          Reason.NO_INSTRUCTIONS,
+          "process %s changed its mappings just now".formatted(target.process().pid()));
     }
-    ReturnFrames way = new ReturnFrames(memory, land.gadgets(), own, state, room.getAsLong());
-    return new RemoteThread(
-        land.process().pid(), thread, memory, land.gadgets(), filters, own, way, end);
+    ReturnFrames frames = new ReturnFrames(memory, gadgets, own, state, space.getAsLong());
+    return new RemoteThread(target, thread, memory, filters, own, frames, end);
   }
 
-  /** Its id. */
+  /** Returns the thread's id. */
   public int task() {
     return thread.task();
   }
 
-  /** Its process. */
+  /** Returns the pid of the thread's process. */
   public int pid() {
-    return pid;
+    return target.process().pid();
   }
 
-  /** The memory of its process. */
+  /** Returns the memory of the thread's process. */
   public ProcessMemory memory() {
     return memory;
   }
 
   /**
-   * Makes a system call, which must not wait for anything.
+   * Makes a system call, which must not wait.
    *
-   * @return its result, which is no error
-   * @throws RemoteCallException when it answers an error
-   * @throws UntraceableException when seccomp might forbid it, which is found before it is made;
-   *     when the thread is gone; when the time is up
+   * @return the result, which is not an error
+   * @throws RemoteCallException if the call returns an error
+   * @throws UntraceableException before the call if seccomp may forbid it; if the thread has ended;
+   *     at the deadline
    */
   public long call(SystemCall call, long... arguments)
       throws RemoteCallException, UntraceableException, NativeCallException {
@@ -144,29 +127,28 @@ public final class RemoteThread {
 
   private long once(SystemCall call, long... arguments)
       throws UntraceableException, NativeCallException {
-    return at(gadgets.call(), call, arguments);
+    return at(target.gadgets().call(), call, arguments);
   }
 
   /**
-   * Has the thread store a word, in one step that no other thread sees half done.
+   * Has the thread store a word by one instruction, so that no other thread reads half of it.
    *
    * @param routine the address of {@code mov %r9,(%r8); syscall; ret} in the process
    * @param address a multiple of 8, in writable memory
-   * @param value the word
-   * @throws UntraceableException when the thread was lost, or the memory is not writable
+   * @throws UntraceableException if the thread was lost, or the memory is not writable
    */
   public void store(long routine, long address, long value)
       throws UntraceableException, NativeCallException {
     filters.require(SystemCall.GETPID, routine + STORE + Gadgets.SYSCALL);
-    long unused = at(routine, SystemCall.GETPID, 0, 0, 0, 0, address, value);
+    at(routine, SystemCall.GETPID, 0, 0, 0, 0, address, value);
   }
 
   private long at(long instruction, SystemCall call, long... arguments)
       throws UntraceableException, NativeCallException {
-    // From here on it finds home by itself, whatever becomes of us.
-    thread.setRegisters(own.registers().calling(instruction, way.head(), call, arguments));
-    if (atHome) {
-      atHome = false;
+    // From here on the thread returns to its own state without us.
+    thread.setRegisters(own.registers().calling(instruction, frames.head(), call, arguments));
+    if (restored) {
+      restored = false;
       thread.blockSignals(ALL_SIGNALS);
     }
     lost = true; // unless it stops again
@@ -175,113 +157,99 @@ public final class RemoteThread {
     lost = false;
     if (!made) {
       throw new UntraceableException(
-          Untraceable.Reason.NO_INSTRUCTIONS,
+          Reason.NO_INSTRUCTIONS,
           "thread %s could not execute a system call".formatted(thread.task()));
     }
     return thread.registers().get(Name.RAX);
   }
 
   /**
-   * Has a call made when the thread goes home, before those that were named earlier: at the end of
-   * the work, however that ends, or by the thread itself if this JVM is killed. At most 8.
+   * Registers a system call for the end of the work, before the calls that were registered earlier.
+   * The thread makes it however the work ends, and also if this JVM is killed. At most 8.
    *
-   * @return where its first argument is, which another call may be told to write
+   * @return the address of the call's first argument, which another call may write
    */
-  public long onTheWayHome(SystemCall call, long... arguments)
+  public long callAtExit(SystemCall call, long... arguments)
       throws UntraceableException, NativeCallException {
     require(call, arguments);
-    way.push(call, arguments);
-    return way.firstArgument();
+    frames.push(call, arguments);
+    return frames.firstArgument();
   }
 
-  /** Makes the call that was named last now, instead of on the way home. */
-  public void already() throws RemoteCallException, UntraceableException, NativeCallException {
-    ReturnFrames.Call call = way.take();
-    long unused = made(call.call(), call.array());
+  /** Makes the exit call that was registered last now. */
+  public void callNow() throws RemoteCallException, UntraceableException, NativeCallException {
+    ReturnFrames.Call call = frames.take();
+    made(call.call(), call.arguments());
   }
 
-  /** Takes back what was named last. To be called before the call is made otherwise. */
-  public void notOnTheWayHome() {
-    way.pop();
+  /** Cancels the exit call that was registered last. To be called before that call is made here. */
+  public void cancelExitCall() {
+    frames.pop();
   }
 
   /**
-   * Maps private memory that can be read and written, for what calls point to. It is unmapped on
-   * the way home.
+   * Maps private readable and writable memory, for the arguments of calls. An exit call unmaps it.
    *
    * @return its address
    */
   public long map(long bytes)
       throws RemoteCallException, UntraceableException, NativeCallException {
     long address = call(SystemCall.MMAP, 0, bytes, READ_WRITE, PRIVATE_ANONYMOUS, -1, 0);
-    onTheWayHome(SystemCall.MUNMAP, address, bytes);
+    callAtExit(SystemCall.MUNMAP, address, bytes);
     return address;
   }
 
-  /** Unmaps what {@link #map} has mapped last, before the end. */
+  /** Unmaps the memory that {@link #map} mapped last. */
   public void unmap(long address, long bytes)
       throws RemoteCallException, UntraceableException, NativeCallException {
-    notOnTheWayHome();
+    cancelExitCall();
     call(SystemCall.MUNMAP, address, bytes);
   }
 
   /**
-   * Checks that seccomp allows a call, as far as it depends on the call. {@link #call} does so too,
-   * when calls may have been made already that should not have been made without this one.
+   * Checks that seccomp allows a call. {@link #call} checks it too, but perhaps after calls that
+   * are useless without this one.
    *
-   * @throws UntraceableException when it forbids it, or may
+   * @throws UntraceableException if seccomp forbids the call, or may forbid it
    */
   public void require(SystemCall call, long... arguments) throws UntraceableException {
-    filters.require(call, gadgets.behindCall(), arguments);
+    filters.require(call, target.gadgets().behindCall(), arguments);
   }
 
   /**
-   * Checks the same of a call that code of ours in the process will make, in this thread or in one
-   * that it starts.
+   * Checks that seccomp allows a call to our own code in the process, on this thread or on one that
+   * this thread starts.
    *
-   * @param code where that code is
-   * @throws UntraceableException when seccomp forbids it, or may
+   * @param code the address of that code
+   * @throws UntraceableException if seccomp forbids the call, or may forbid it
    */
   public void requireAt(long code, SystemCall call, long... arguments) throws UntraceableException {
     filters.require(call, code, arguments);
   }
 
   /**
-   * A signal frame that makes a call, without the state of floating point.
-   *
-   * @param next the frame behind it
+   * Makes the exit calls and sets the thread's own registers; the thread stays stopped. A thread
+   * that did not return from a call restores itself.
    */
-  byte[] frame(long next, SystemCall call, long... arguments) {
-    return SignalFrame.of(
-        gadgets.restorer().start(),
-        own.registers().calling(gadgets.call(), next, call, arguments),
-        ALL_SIGNALS,
-        0);
-  }
-
-  /**
-   * Makes the calls that were named for that, and sets its own registers; it stays stopped. A
-   * thread that did not come back from a call finds home by itself.
-   */
-  void goHome() throws UntraceableException, NativeCallException {
-    while (!lost && way.hasCalls()) {
-      ReturnFrames.Call call = way.take();
-      long unused = once(call.call(), call.array());
+  void restore() throws UntraceableException, NativeCallException {
+    while (!lost && frames.hasCalls()) {
+      ReturnFrames.Call call = frames.take();
+      once(call.call(), call.arguments());
     }
-    if (atHome || lost) {
+    if (restored || lost) {
       return;
     }
     thread.toTrap(System.nanoTime() + PATIENCE);
-    // In this order: with its own registers and all signals blocked it would be lost.
+    // In this order: with its own registers and all signals blocked the thread would be lost.
     thread.blockSignals(own.mask());
     thread.setRegisters(own.registers());
-    atHome = true;
-    way.cover();
+    restored = true;
+    frames.erase();
   }
 
-  /** Lets it go. */
-  void giveBack() throws UntraceableException, NativeCallException {
-    goHome();
+  /** Restores the thread and lets it continue. */
+  void restoreAndDetach() throws UntraceableException, NativeCallException {
+    restore();
     if (!lost) {
       thread.detach();
     }

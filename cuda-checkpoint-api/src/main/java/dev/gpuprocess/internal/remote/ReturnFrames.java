@@ -3,17 +3,13 @@ package dev.gpuprocess.internal.remote;
 import dev.gpuprocess.internal.linux.NativeCallException;
 import dev.gpuprocess.internal.linux.ProcessMemory;
 import java.util.ArrayDeque;
-import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.Deque;
-import java.util.List;
 
 /**
- * Signal frames on the stack of a borrowed thread. While the thread is borrowed its stack pointer
- * is at the first of them, so that it finds back by itself from wherever its tracer leaves it:
- * {@code ret} goes to the restorer, that sets the registers of the frame, which make a call and
- * point to the next frame; the last frame has the thread's own registers. What lay below the stack
- * is put back by a tracer that lives on.
+ * Signal frames on the stack of a borrowed thread, through which the thread returns to its own
+ * state without its tracer. The stack pointer of a borrowed thread is at the first frame. A {@code
+ * ret} then jumps to the restorer, which sets the registers of the frame. These make a system call
+ * and point to the next frame. The last frame has the thread's own registers.
  */
 final class ReturnFrames {
 
@@ -25,27 +21,38 @@ final class ReturnFrames {
   private final Gadgets gadgets;
   private final Registers template;
   private final long low;
-  private final byte[] covered;
-  private final long home;
+  private final byte[] overwritten;
+  private final long last;
   private final Deque<Call> calls = new ArrayDeque<>();
 
-  /** A call that is made on the way. */
-  record Call(SystemCall call, List<Long> arguments) {
+  /** A system call that the thread makes before it returns to its own state. */
+  static final class Call {
+    private final SystemCall call;
+    private final long[] arguments;
 
-    long[] array() {
-      return arguments.stream().mapToLong(Long::longValue).toArray();
+    private Call(SystemCall call, long... arguments) {
+      this.call = call;
+      this.arguments = arguments;
+    }
+
+    SystemCall call() {
+      return call;
+    }
+
+    long[] arguments() {
+      return arguments.clone();
     }
   }
 
-  /** How much room it needs. */
+  /** Returns how many bytes the frames need. */
   static int bytes(byte[] extendedState) {
     return (MOST_CALLS + 1) * FRAME + extendedState.length + ExtendedState.ALIGNMENT;
   }
 
   /**
-   * Writes the frame that leads home.
+   * Writes the frame with the thread's own registers.
    *
-   * @param low where there is room
+   * @param low the lowest address of the space for the frames, a multiple of 64
    */
   ReturnFrames(
       ProcessMemory memory, Gadgets gadgets, SavedRegisters own, byte[] extendedState, long low)
@@ -54,63 +61,63 @@ final class ReturnFrames {
     this.gadgets = gadgets;
     this.template = own.registers();
     this.low = low;
-    covered = memory.read(low, bytes(extendedState));
+    overwritten = memory.read(low, bytes(extendedState));
     long state = low + (MOST_CALLS + 1) * FRAME; // multiples of 64
-    home = state - FRAME;
+    last = state - FRAME;
     memory.write(state, extendedState);
-    memory.write(home, SignalFrame.of(gadgets.restorer().start(), own.again(), own.mask(), state));
+    memory.write(last, SignalFrame.of(gadgets.restorer().start(), own.again(), own.mask(), state));
   }
 
-  /** Where the stack pointer has to be. */
+  /** Returns where the stack pointer of the borrowed thread must be. */
   long head() {
-    return home - (long) calls.size() * FRAME;
+    return last - (long) calls.size() * FRAME;
   }
 
   /**
-   * Puts a call before what is on the way already.
+   * Adds a call, which the thread makes before the calls added earlier.
    *
-   * @throws IllegalStateException when there are too many
+   * @throws IllegalStateException if there are too many calls
    */
   void push(SystemCall call, long... arguments) throws NativeCallException {
     if (calls.size() == MOST_CALLS) {
-      throw new IllegalStateException("at most " + MOST_CALLS + " calls on the way home");
+      throw new IllegalStateException("at most " + MOST_CALLS + " exit calls");
     }
     long at = head() - FRAME;
     Registers registers = template.calling(gadgets.call(), head(), call, arguments);
     memory.write(at, SignalFrame.of(gadgets.restorer().start(), registers, ALL_SIGNALS, 0));
-    calls.push(new Call(call, Arrays.stream(arguments).boxed().toList()));
+    calls.push(new Call(call, arguments));
   }
 
   boolean hasCalls() {
     return !calls.isEmpty();
   }
 
-  /** Where the first argument of the call that was pushed last is. */
+  /** Returns the address of the first argument of the call added last. */
   long firstArgument() {
     return head() + SignalFrame.FIRST_ARGUMENT;
   }
 
-  /** Takes the call that was pushed last, as it is in the process. */
+  /** Removes the call added last and returns it, with the first argument that is in the process. */
   Call take() throws NativeCallException {
     long written = memory.readLong(firstArgument());
     Call call = pop();
-    List<Long> arguments = new ArrayList<>(call.arguments());
-    if (!arguments.isEmpty()) {
-      arguments.set(0, written);
+    long[] arguments = call.arguments();
+    if (arguments.length > 0) {
+      arguments[0] = written;
     }
     return new Call(call.call(), arguments);
   }
 
-  /** Forgets the call that was pushed last. */
+  /** Removes the call added last. */
   Call pop() {
     if (calls.isEmpty()) {
-      throw new IllegalStateException("no call is on the way home");
+      throw new IllegalStateException("there is no exit call");
     }
     return calls.pop();
   }
 
-  /** Puts back what lay there, when the thread has its own registers again. */
-  void cover() throws NativeCallException {
-    memory.write(low, covered);
+  /** Restores the bytes below the stack, after the thread has its own registers again. */
+  void erase() throws NativeCallException {
+    memory.write(low, overwritten);
   }
 }

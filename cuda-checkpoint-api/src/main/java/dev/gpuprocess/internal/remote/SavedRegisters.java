@@ -10,20 +10,19 @@ import java.util.Map;
 import java.util.Set;
 
 /**
- * What a thread goes back to.
+ * The state that a borrowed thread returns to.
  *
- * @param registers as they are set by ptrace when the thread is let go: with the result and number
- *     of the system call that it was stopped in, so that the kernel itself restarts the call, with
- *     what is left of its timeout
- * @param again as a signal frame sets them, which has no place for the number of a system call: the
- *     call is made again with its arguments
- * @param mask the signals that it blocks
+ * @param registers for a return through ptrace. They hold the number and result of the system call
+ *     that the thread was stopped in, so the kernel restarts the call with the rest of its timeout.
+ * @param again for a return through a signal frame, which has no place for the number of a system
+ *     call: the thread makes the call again
+ * @param mask the signals that the thread blocks
  */
 record SavedRegisters(Registers registers, Registers again, long mask) {
 
   private static final int EINTR = 4;
 
-  /** ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND, ERESTART_RESTARTBLOCK: seen by tracers only. */
+  /** ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND, ERESTART_RESTARTBLOCK: only tracers see them. */
   private static final Set<Long> RESTARTS = Set.of(-512L, -513L, -514L, -516L);
 
   private static final long RESTART_BLOCK = -516;
@@ -32,9 +31,9 @@ record SavedRegisters(Registers registers, Registers again, long mask) {
   private static final long RESTART_WITHOUT_HANDLER = -514;
 
   /**
-   * What the kernel ends with EINTR also for a tracer's sake, without having done anything:
-   * epoll_wait, epoll_pwait, epoll_pwait2, rt_sigtimedwait, semop, semtimedop, io_getevents,
-   * io_pgetevents, and with a timeout on the socket read, recvfrom, recvmsg, accept, accept4.
+   * Calls that return EINTR because of a tracer, without effect: epoll_wait, epoll_pwait,
+   * epoll_pwait2, rt_sigtimedwait, semop, semtimedop, io_getevents, io_pgetevents, and, if the
+   * socket has a timeout, read, recvfrom, recvmsg, accept, accept4.
    */
   private static final Set<Long> INTERRUPTED =
       Set.of(232L, 281L, 441L, 128L, 65L, 220L, 208L, 333L, 0L, 45L, 47L, 43L, 288L);
@@ -43,12 +42,12 @@ record SavedRegisters(Registers registers, Registers again, long mask) {
   private static final int MOVE = 5;
   private static final byte MOVE_TO_EAX = (byte) 0xb8;
 
-  /** Those that go on with what is left of their time: poll, nanosleep, futex, clock_nanosleep. */
+  /** Calls that keep the rest of their timeout: poll, nanosleep, futex, clock_nanosleep. */
   private static final Set<Integer> TIMED = Set.of(7, 35, 202, 230);
 
   private static final int SEQUENCE = 8;
 
-  /** Looks at a thread that is stopped where the kernel looks for signals. */
+  /** Reads the state of a thread that is stopped where the kernel checks for signals. */
   static SavedRegisters of(Tracee thread, ProcessMemory memory)
       throws UntraceableException, NativeCallException {
     Registers own = settle(thread);
@@ -61,10 +60,8 @@ record SavedRegisters(Registers registers, Registers again, long mask) {
   }
 
   /**
-   * Takes an EINTR back that is of our making: the kernel then restarts the call, unless a signal
-   * handler is called.
-   *
-   * @return the thread's registers
+   * Reads the registers of a stopped thread. An EINTR that the stop caused is replaced, so that the
+   * kernel restarts the call unless it calls a signal handler.
    */
   static Registers settle(Tracee thread) throws UntraceableException, NativeCallException {
     Registers own = thread.registers();
@@ -78,7 +75,7 @@ record SavedRegisters(Registers registers, Registers again, long mask) {
     return restarted;
   }
 
-  /** Whether a thread waits for a time, of which the kernel knows what is left. */
+  /** Returns whether a thread waits with a timeout whose rest the kernel keeps. */
   static boolean hasTimeout(Registers registers) {
     return (int) registers.get(Name.ORIG_RAX) != -1 && registers.get(Name.RAX) == RESTART_BLOCK;
   }
@@ -94,8 +91,8 @@ record SavedRegisters(Registers registers, Registers again, long mask) {
   }
 
   /**
-   * A call that was restarted once has lost its number, but for the instruction before it: {@code
-   * mov $NUMBER,%eax}. Without that the kernel answers EINTR.
+   * Reads the number of a restarted call from the instruction before it, {@code mov $NUMBER,%eax}.
+   * If there is no such instruction, the call returns EINTR.
    */
   private static long numberInCode(Registers own, ProcessMemory memory) {
     try {
@@ -107,7 +104,7 @@ record SavedRegisters(Registers registers, Registers again, long mask) {
     }
   }
 
-  /** Whether the call was interrupted by more than us. */
+  /** Returns whether a signal interrupted the call too. */
   private static boolean hasSignal(int task) {
     Map<String, String> status = ProcFs.status(task);
     long pending = set(status, "SigPnd") | set(status, "ShdPnd");
@@ -119,8 +116,8 @@ record SavedRegisters(Registers registers, Registers again, long mask) {
   }
 
   /**
-   * A thread that is interrupted in a restartable sequence goes on at the sequence's abort address.
-   * The kernel does that when it sees the thread's own registers, which it will not.
+   * Moves a thread in a restartable sequence to the abort address of the sequence. The kernel does
+   * so only if it sees the thread's own registers, which it does not while the thread is borrowed.
    */
   private static Registers outsideOfSequence(Registers own, long area, ProcessMemory memory)
       throws NativeCallException {

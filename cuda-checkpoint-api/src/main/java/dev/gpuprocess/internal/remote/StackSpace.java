@@ -11,14 +11,14 @@ import java.util.List;
 import java.util.OptionalLong;
 
 /**
- * Room below the stack pointer of a stopped thread. Below the red zone nothing of a stack is in
- * use; but only where it is certain that the stack pointer is in a stack, and that the stack goes
- * on that far. A goroutine's stack or a coroutine's is a few KiB among other data, and an alternate
+ * Finds unused space below the stack pointer of a stopped thread. A stack is unused below the red
+ * zone. But it must be certain that the stack pointer is in a stack, and that the stack extends
+ * that far: the stack of a goroutine or coroutine is a few KiB among other data, and an alternate
  * signal stack may be an array in the middle of the thread's stack.
  */
 record StackSpace(List<Mapping> mappings, ProcessMemory memory) {
 
-  /** More than the 128 bytes that the ABI lets functions use. */
+  /** More than the 128 bytes that the ABI allows functions to use. */
   private static final int RED_ZONE = 256;
 
   /** {@code PTHREAD_STACK_MIN} of glibc, without its thread descriptor. */
@@ -30,11 +30,11 @@ record StackSpace(List<Mapping> mappings, ProcessMemory memory) {
   private static final int AUTODISARM = 1 << 31;
 
   /**
-   * Finds room.
+   * Finds space.
    *
-   * @param registers the thread's own
-   * @param bytes how much
-   * @return its first address, a multiple of 64; empty when there is none for certain
+   * @param registers of the thread
+   * @param bytes the size of the space
+   * @return its first address, a multiple of 64; empty if it is not certain that it is unused
    */
   OptionalLong below(Registers registers, int bytes) {
     long stack = registers.get(Name.RSP);
@@ -61,7 +61,7 @@ record StackSpace(List<Mapping> mappings, ProcessMemory memory) {
         && (low >= descriptor - LEAST_STACK || hasGuard(mapping));
   }
 
-  /** A thread descriptor of the ABI does; it lies above the stack that was made with it. */
+  /** True for a thread descriptor of the ABI, which is above the stack of its thread. */
   private boolean pointsToItself(long descriptor) {
     try {
       return memory.readLong(descriptor) == descriptor;
@@ -75,7 +75,7 @@ record StackSpace(List<Mapping> mappings, ProcessMemory memory) {
         .anyMatch(each -> each.end() == mapping.start() && each.permissions().startsWith("---"));
   }
 
-  /** A handler's frame says on which stack the handler runs; it is above the stack pointer. */
+  /** Searches above the stack pointer for a signal frame, which describes the handler's stack. */
   private boolean isAlternate(Mapping mapping, long stack) {
     long from = stack & -Long.BYTES;
     LongBuffer words;

@@ -4,6 +4,7 @@ import dev.gpuprocess.internal.linux.NativeCallException;
 import dev.gpuprocess.internal.linux.Ptrace;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.internal.remote.UntraceableException.Reason;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
@@ -15,28 +16,15 @@ import java.util.Map;
 import java.util.function.Supplier;
 
 /**
- * All threads of a process, stopped. They go on when the work is done, and when this JVM is killed.
- * Exists while a {@link Work} is done, for use by the thread that does it.
+ * All threads of a process, stopped. They continue when the work is done, and if this JVM is
+ * killed. Valid during a {@link RemoteWork}, on the thread that does the work.
  */
 public final class StoppedThreads {
-
-  /** What is done while they are held. */
-  @FunctionalInterface
-  public interface Work<T> {
-
-    /**
-     * Does it, on a thread of its own; it may wait for other threads of this JVM.
-     *
-     * @throws UntraceableException when no thread of the process can make a system call
-     * @throws IOException when something else failed
-     */
-    T with(StoppedThreads threads) throws UntraceableException, IOException;
-  }
 
   private final ProcessIdentity process;
   private final Ptrace ptrace;
   private final long end;
-  private final Map<Integer, Tracee> held = new HashMap<>();
+  private final Map<Integer, Tracee> stopped = new HashMap<>();
 
   private StoppedThreads(ProcessIdentity process, Ptrace ptrace, long end) {
     this.process = process;
@@ -45,24 +33,27 @@ public final class StoppedThreads {
   }
 
   /**
-   * Stops all threads of a process, the CUDA driver's included, so that no driver call on it
-   * answers meanwhile. The first thread of a process that this JVM has started runs on, see {@link
-   * #firstThreadRuns}.
+   * Stops all threads of a process, the CUDA driver's included: no driver call on the process
+   * returns during the work. The first thread of a process that this JVM has started is not
+   * stopped, see {@link #firstThreadRuns}.
    *
-   * @param process who
-   * @param limit how long stopping them, and each system call, may take
-   * @param work what is done meanwhile
-   * @return what the work returns
-   * @throws UntraceableException when they cannot be stopped; all go on then
-   * @throws IOException what the work throws
+   * @param limit the time for stopping the threads, and for each system call
+   * @param work may wait for other threads of this JVM
+   * @return the result of the work
+   * @throws UntraceableException if the threads cannot be stopped; all of them continue then
+   * @throws IOException if the work throws it
    */
-  public static <T> T hold(ProcessIdentity process, Duration limit, Work<T> work)
+  public static <T> T during(
+      ProcessIdentity process, Duration limit, RemoteWork<StoppedThreads, T> work)
       throws UntraceableException, IOException {
-    return hold(process, limit, work, Ptrace::new);
+    return during(process, limit, work, Ptrace::new);
   }
 
-  static <T> T hold(
-      ProcessIdentity process, Duration limit, Work<T> work, Supplier<Ptrace> requests)
+  static <T> T during(
+      ProcessIdentity process,
+      Duration limit,
+      RemoteWork<StoppedThreads, T> work,
+      Supplier<Ptrace> requests)
       throws UntraceableException, IOException {
     return TracerThread.run(
         process.pid(),
@@ -79,15 +70,15 @@ public final class StoppedThreads {
         });
   }
 
-  /** A thread that runs may start others, so the list is read until it has nothing new. */
+  /** A running thread may start others, so the threads are listed until none of them is new. */
   private void stop() throws UntraceableException, NativeCallException {
     boolean ours = ThreadChoice.isOurChild(process.pid());
     List<Tracee> stopping;
     do {
       stopping = new ArrayList<>();
       for (ProcStat thread : ProcFs.tasks(process.pid())) {
-        boolean leave = ours && thread.pid() == process.pid();
-        if (!thread.isDead() && !leave && !held.containsKey(thread.pid())) {
+        boolean skip = ours && thread.pid() == process.pid();
+        if (!thread.isDead() && !skip && !stopped.containsKey(thread.pid())) {
           begin(thread.pid(), stopping);
         }
       }
@@ -104,7 +95,7 @@ public final class StoppedThreads {
     try {
       thread = Tracee.seize(ptrace, process, task);
     } catch (UntraceableException e) {
-      if (e.why().reason() == Untraceable.Reason.GONE) {
+      if (e.reason() == Reason.GONE) {
         return;
       }
       throw e;
@@ -117,9 +108,9 @@ public final class StoppedThreads {
     try {
       thread.awaitTrap(end);
       SavedRegisters.settle(thread);
-      held.put(thread.task(), thread);
+      stopped.put(thread.task(), thread);
     } catch (UntraceableException e) {
-      if (e.why().reason() != Untraceable.Reason.GONE) {
+      if (e.reason() != Reason.GONE) {
         throw e;
       }
     } catch (NativeCallException e) {
@@ -130,8 +121,8 @@ public final class StoppedThreads {
   }
 
   /**
-   * Whether the first thread of the process was left running. The JDK waits for the end of what it
-   * has started, and would take the stop for that.
+   * Returns whether the first thread of the process was not stopped. The JDK waits for the exit of
+   * the processes that it has started, and takes a stop for an exit.
    */
   public boolean firstThreadRuns() {
     return ProcFs.tasks(process.pid()).stream()
@@ -139,29 +130,29 @@ public final class StoppedThreads {
             thread ->
                 thread.pid() == process.pid()
                     && !thread.isDead()
-                    && !held.containsKey(process.pid()));
+                    && !stopped.containsKey(process.pid()));
   }
 
-  /** How many are held. */
-  public int count() {
-    return held.size();
+  /** Returns how many threads are stopped. */
+  int count() {
+    return stopped.size();
   }
 
   /**
-   * Borrows one of them for some calls; it is held again afterwards.
+   * Borrows one of the threads for some calls; it is stopped again afterwards.
    *
    * @param work makes the calls, on this thread
-   * @return what the work returns
-   * @throws UntraceableException when none can be borrowed
-   * @throws IOException what the work throws
+   * @return the result of the work
+   * @throws UntraceableException if no thread can be borrowed
+   * @throws IOException if the work throws it
    */
-  public <T> T borrow(RemoteThread.Work<T> work) throws UntraceableException, IOException {
-    TraceTarget land = TraceTarget.of(process);
+  public <T> T borrow(RemoteWork<RemoteThread, T> work) throws UntraceableException, IOException {
+    TraceTarget target = TraceTarget.of(process);
     UntraceableException why = Suitability.noThread(process);
     for (Tracee each : inOrder()) {
       RemoteThread borrowed;
       try {
-        borrowed = RemoteThread.of(each, land, end);
+        borrowed = RemoteThread.of(each, target, end);
       } catch (UntraceableException e) {
         why = e;
         continue;
@@ -172,28 +163,26 @@ public final class StoppedThreads {
       try {
         return work.with(borrowed);
       } finally {
-        borrowed.goHome();
+        borrowed.restore();
       }
     }
     throw why;
   }
 
-  /** Those first whose calls have no timeout, which would begin anew if this JVM were killed. */
+  /** Puts the threads last whose timeout would begin again if this JVM were killed. */
   private List<Tracee> inOrder() throws UntraceableException, NativeCallException {
     List<Tracee> first = new ArrayList<>();
     List<Tracee> last = new ArrayList<>();
-    for (Tracee each : held.values()) {
+    for (Tracee each : stopped.values()) {
       (SavedRegisters.hasTimeout(each.registers()) ? last : first).add(each);
     }
     first.addAll(last);
     return first;
   }
 
-  /**
-   * The process may be killed meanwhile. What is not let go here, the end of this thread lets go.
-   */
+  /** The process may have been killed. Threads that stay traced continue when our thread ends. */
   private void release() throws NativeCallException {
-    for (Tracee each : held.values()) {
+    for (Tracee each : stopped.values()) {
       try {
         each.detach();
       } catch (NativeCallException e) {

@@ -3,6 +3,7 @@ package dev.gpuprocess.internal.remote;
 import dev.gpuprocess.internal.linux.NativeCallException;
 import dev.gpuprocess.internal.linux.Ptrace;
 import dev.gpuprocess.internal.remote.Registers.Name;
+import dev.gpuprocess.internal.remote.UntraceableException.Reason;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
@@ -13,7 +14,7 @@ import java.util.function.LongPredicate;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** Looks at threads of another process while each of them is stopped for a moment. */
+/** Tests the stacks of running threads, each of which is stopped for a moment. */
 public final class ThreadStacks {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
@@ -21,19 +22,18 @@ public final class ThreadStacks {
   private ThreadStacks() {}
 
   /**
-   * Stops threads, one after the other, looks at the stack of each, and lets it go.
+   * Stops threads, one after the other, and tests the stack of each.
    *
-   * @param process the process
-   * @param tasks its threads
-   * @param limit how long all of them may take to stop
-   * @param look gets the stack pointer
-   * @return the threads for which the look returned true, and those that could not be stopped; not
-   *     those that have ended
-   * @throws UntraceableException when the process cannot be traced, or has ended
-   * @throws IOException when the kernel refuses a request
+   * @param tasks threads of the process
+   * @param limit the time for stopping all of them
+   * @param test gets the stack pointer
+   * @return the threads that passed the test, and those that could not be stopped; not those that
+   *     have ended
+   * @throws UntraceableException if the process cannot be traced, or has ended
+   * @throws IOException if the kernel refuses a request
    */
   public static List<Integer> matching(
-      ProcessIdentity process, List<Integer> tasks, Duration limit, LongPredicate look)
+      ProcessIdentity process, List<Integer> tasks, Duration limit, LongPredicate test)
       throws UntraceableException, IOException {
     boolean ours = ThreadChoice.isOurChild(process.pid());
     long end = Durations.end(limit);
@@ -43,9 +43,9 @@ public final class ThreadStacks {
         ptrace -> {
           List<Integer> matching = new ArrayList<>();
           for (int task : tasks) {
-            // The JDK would take a stop of the first thread of its child for the child's end.
-            boolean leave = ours && task == process.pid();
-            if (leave || matches(process, ptrace, task, end, look)) {
+            // The JDK would take a stop of its child's first thread for the child's exit.
+            boolean skip = ours && task == process.pid();
+            if (skip || matches(process, ptrace, task, end, test)) {
               matching.add(task);
             }
           }
@@ -54,18 +54,18 @@ public final class ThreadStacks {
   }
 
   private static boolean matches(
-      ProcessIdentity process, Ptrace ptrace, int task, long end, LongPredicate look)
+      ProcessIdentity process, Ptrace ptrace, int task, long end, LongPredicate test)
       throws NativeCallException {
     try {
       Tracee thread = Tracee.seize(ptrace, process, task);
       thread.beginInterrupt();
-      Tracee.Stop unused = thread.awaitTrap(end);
-      boolean seen = look.test(SavedRegisters.settle(thread).get(Name.RSP));
+      thread.awaitTrap(end);
+      boolean passed = test.test(SavedRegisters.settle(thread).get(Name.RSP));
       thread.detach();
-      return seen;
+      return passed;
     } catch (UntraceableException e) {
-      LOG.debug("thread {} of process {} is not stopped", task, process.pid(), e);
-      return e.why().reason() != Untraceable.Reason.GONE;
+      LOG.debug("thread {} of process {} was not stopped", task, process.pid(), e);
+      return e.reason() != Reason.GONE;
     } catch (NativeCallException e) {
       if (e.isGone()) {
         return false;

@@ -9,11 +9,9 @@ import dev.gpuprocess.process.ProcessIdentity;
 import java.util.List;
 
 /**
- * What is looked up before a thread is stopped.
+ * A process to trace, as it is read before a thread is stopped.
  *
- * @param process who
- * @param mappings what is mapped there
- * @param gadgets the instructions that are used
+ * @param gadgets the instructions that remote calls use
  */
 record TraceTarget(ProcessIdentity process, List<Mapping> mappings, Gadgets gadgets) {
 
@@ -36,12 +34,9 @@ record TraceTarget(ProcessIdentity process, List<Mapping> mappings, Gadgets gadg
     }
   }
 
-  /** A thread that has ended has no memory, the first one included. */
   private static int living(ProcessIdentity process) throws UntraceableException {
-    return ProcFs.tasks(process.pid()).stream()
-        .filter(thread -> !thread.isDead())
-        .mapToInt(ProcStat::pid)
-        .findFirst()
+    return ProcFs.livingThread(process.pid())
+        .map(ProcStat::pid)
         .orElseThrow(() -> Suitability.gone(process));
   }
 }

@@ -242,6 +242,6 @@ class GpuReleaseTest {
 
     String told = refused(child);
 
-    assertTrue(told.contains(file + " is no device file"), told);
+    assertTrue(told.contains(file + " is not a device file"), told);
   }
 }

@@ -45,7 +45,7 @@ class ReleaseKilledTest {
     int nothing = Libc.open(Path.of("/dev/null"), Libc.O_RDWR);
     try {
       Released unused =
-          StoppedThreads.hold(
+          StoppedThreads.during(
               child,
               LIMIT,
               GpuRelease.work(child, inheritance, nothing),

@@ -123,7 +123,7 @@ final class RemoteCallsKills {
         try {
           RemoteCalls.borrow(process, LIMIT, thread -> session(thread, file));
         } catch (UntraceableException e) {
-          System.out.print(e.why().reason());
+          System.out.print(e.reason());
           System.exit(3);
         }
         if (first) {

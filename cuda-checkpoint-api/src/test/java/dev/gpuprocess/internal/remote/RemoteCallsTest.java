@@ -227,10 +227,10 @@ class RemoteCallsTest {
         Workload.await(
             () -> !ProcFs.status(captive.pid()).getOrDefault("TracerPid", "0").equals("0"),
             "strace to trace");
-        Untraceable why = refusal(captive);
+        UntraceableException why = refusal(captive);
 
-        assertEquals(Untraceable.Reason.TRACED, why.reason());
-        assertTrue(why.sentence().contains("by process " + strace.pid()), why.sentence());
+        assertEquals(UntraceableException.Reason.TRACED, why.reason());
+        assertTrue(why.getMessage().contains("by process " + strace.pid()), why.getMessage());
       } finally {
         strace.destroy();
         strace.waitFor();
@@ -244,7 +244,8 @@ class RemoteCallsTest {
     Process process = Program32.start(directory);
     try {
       assertEquals(
-          Untraceable.Reason.BITS_32, refusal(ProcessIdentity.of(process.pid()).orElseThrow()));
+          UntraceableException.Reason.BITS_32,
+          refusal(ProcessIdentity.of(process.pid()).orElseThrow()));
       assertTrue(process.isAlive());
     } finally {
       process.destroyForcibly().waitFor();
@@ -312,7 +313,7 @@ class RemoteCallsTest {
     "goroutine, NO_THREAD",
     "seccomp-strict, SECCOMP"
   })
-  void refusesWhatItCannotLeaveAsItWas(String subject, Untraceable.Reason reason) {
+  void refusesWhatItCannotLeaveAsItWas(String subject, UntraceableException.Reason reason) {
     try (Captive captive = Captive.startInFirstThread(subject)) {
       captive.awaitTicks();
 
@@ -321,8 +322,8 @@ class RemoteCallsTest {
     }
   }
 
-  private static Untraceable refusal(Captive captive) {
-    return assertThrows(UntraceableException.class, () -> pidAsSeenBy(captive)).why();
+  private static UntraceableException refusal(Captive captive) {
+    return assertThrows(UntraceableException.class, () -> pidAsSeenBy(captive));
   }
 
   @Test
@@ -340,7 +341,7 @@ class RemoteCallsTest {
               () ->
                   RemoteCalls.borrow(
                       identity(kills), LIMIT, thread -> thread.call(SystemCall.MADVISE, 0, 0, 0)));
-      assertEquals(Untraceable.Reason.SECCOMP, refused.why().reason());
+      assertEquals(UntraceableException.Reason.SECCOMP, refused.reason());
       kills.awaitTicks();
     }
   }
@@ -348,10 +349,11 @@ class RemoteCallsTest {
   @Test
   void refusesAProcessThatATracerHolds() throws Exception {
     try (Captive captive = Captive.startInFirstThread("spin")) {
-      Untraceable why = RemoteCalls.borrow(identity(captive), LIMIT, thread -> refusal(captive));
+      UntraceableException why =
+          RemoteCalls.borrow(identity(captive), LIMIT, thread -> refusal(captive));
 
-      assertEquals(Untraceable.Reason.TRACED, why.reason());
-      assertTrue(why.sentence().contains("process " + ProcessHandle.current().pid()));
+      assertEquals(UntraceableException.Reason.TRACED, why.reason());
+      assertTrue(why.getMessage().contains("process " + ProcessHandle.current().pid()));
     }
   }
 
@@ -361,7 +363,7 @@ class RemoteCallsTest {
       captive.signal("STOP");
       Workload.await(() -> state(captive) == 'T', "it to stop");
 
-      assertEquals(Untraceable.Reason.STOPPED, refusal(captive).reason());
+      assertEquals(UntraceableException.Reason.STOPPED, refusal(captive).reason());
 
       assertEquals('T', state(captive));
       captive.signal("CONT");
@@ -399,19 +401,19 @@ class RemoteCallsTest {
     ProcessIdentity gone = identity(captive);
     captive.close();
 
-    assertEquals(Untraceable.Reason.GONE, refusal(gone));
+    assertEquals(UntraceableException.Reason.GONE, refusal(gone));
     assertEquals(
-        Untraceable.Reason.OURSELVES,
+        UntraceableException.Reason.OURSELVES,
         refusal(ProcessIdentity.of(ProcessHandle.current().pid()).orElseThrow()));
     assertEquals(
-        Untraceable.Reason.GONE, refusal(new ProcessIdentity(gone.pid(), gone.startTicks() + 1)));
+        UntraceableException.Reason.GONE,
+        refusal(new ProcessIdentity(gone.pid(), gone.startTicks() + 1)));
   }
 
-  private static Untraceable.Reason refusal(ProcessIdentity process) {
+  private static UntraceableException.Reason refusal(ProcessIdentity process) {
     return assertThrows(
             UntraceableException.class,
             () -> RemoteCalls.borrow(process, LIMIT, thread -> thread.call(SystemCall.GETPID)))
-        .why()
         .reason();
   }
 
@@ -421,7 +423,8 @@ class RemoteCallsTest {
     Process child = new ProcessBuilder("sleep", "100").start();
     try {
       assertEquals(
-          Untraceable.Reason.NO_THREAD, refusal(ProcessIdentity.of(child.pid()).orElseThrow()));
+          UntraceableException.Reason.NO_THREAD,
+          refusal(ProcessIdentity.of(child.pid()).orElseThrow()));
       assertTrue(child.isAlive());
     } finally {
       child.destroyForcibly().waitFor();
@@ -445,7 +448,7 @@ class RemoteCallsTest {
                           thread.call(SystemCall.GETPID);
                         }
                       }));
-      assertEquals(Untraceable.Reason.GONE, lost.why().reason());
+      assertEquals(UntraceableException.Reason.GONE, lost.reason());
     }
   }
 }

@@ -200,7 +200,7 @@ class RemoteWorkTest {
                           ends[1] = (int) (pair >>> 32);
                           return thread.call(SystemCall.READ, ends[0], scratch, 1);
                         }));
-        assertEquals(Untraceable.Reason.TIME, late.why().reason());
+        assertEquals(UntraceableException.Reason.TIME, late.reason());
       } while (ends[1] == 0);
       Workload.await(
           () -> ProcFs.status(captive.task()).getOrDefault("TracerPid", "?").equals("0"),
@@ -224,7 +224,7 @@ class RemoteWorkTest {
         captive.awaitTicks();
       }
       for (int i = 0; i < 10; i++) {
-        StoppedThreads.hold(
+        StoppedThreads.during(
             identity(captive),
             LIMIT,
             held -> {
@@ -272,7 +272,7 @@ class RemoteWorkTest {
                         assertTrue(ProcessHandle.of(pid).orElseThrow().destroyForcibly());
                         return threads.get(pid).awaitTrap(System.nanoTime() + LIMIT.toNanos());
                       }));
-      assertEquals(Untraceable.Reason.GONE, gone.why().reason());
+      assertEquals(UntraceableException.Reason.GONE, gone.reason());
     }
   }
 
@@ -297,9 +297,9 @@ class RemoteWorkTest {
                         return first.awaitTrap(System.nanoTime() + LIMIT.toNanos());
                       }));
 
-      assertEquals(Untraceable.Reason.GONE, gone.why().reason());
+      assertEquals(UntraceableException.Reason.GONE, gone.reason());
       assertEquals(
-          1, StoppedThreads.<Integer>hold(identity(captive), LIMIT, StoppedThreads::count));
+          1, StoppedThreads.<Integer>during(identity(captive), LIMIT, StoppedThreads::count));
       captive.awaitTicks();
     }
   }
@@ -322,7 +322,7 @@ class RemoteWorkTest {
                       Ptrace::new,
                       ptrace -> Tracee.seize(ptrace, identity(captive), captive.pid())));
 
-      assertEquals(Untraceable.Reason.GONE, gone.why().reason());
+      assertEquals(UntraceableException.Reason.GONE, gone.reason());
     }
   }
 
@@ -348,9 +348,9 @@ class RemoteWorkTest {
     thread.beginInterrupt();
     assertEquals(Tracee.Stop.TRAP, thread.awaitTrap(System.nanoTime() + LIMIT.toNanos()));
     long until = System.nanoTime() + nanos;
-    boolean going = true;
-    while (going) {
-      going = thread.toSystemCall(() -> System.nanoTime() - until > 0);
+    ptrace.resumeToSystemCall(process.pid(), 0);
+    while (System.nanoTime() - until < 0) {
+      Thread.onSpinWait();
     }
     thread.beginInterrupt();
     return thread.awaitTrap(System.nanoTime() + LIMIT.toNanos());
@@ -361,7 +361,7 @@ class RemoteWorkTest {
     Process child = new ProcessBuilder("sleep", "100").start();
     try {
       boolean runs =
-          StoppedThreads.hold(
+          StoppedThreads.during(
               ProcessIdentity.of(child.pid()).orElseThrow(),
               LIMIT,
               StoppedThreads::firstThreadRuns);
@@ -390,7 +390,7 @@ class RemoteWorkTest {
             java.pid(),
             RemoteCalls.<Long>borrow(process, LIMIT, thread -> thread.call(SystemCall.GETPID)));
       }
-      StoppedThreads.hold(process, LIMIT, held -> held.borrow(thread -> thread.map(4096)));
+      StoppedThreads.during(process, LIMIT, held -> held.borrow(thread -> thread.map(4096)));
       long before = number(counter);
       Workload.await(() -> number(counter) > before, "the JVM to count on");
       assertTrue(java.isAlive(), () -> "it ended");

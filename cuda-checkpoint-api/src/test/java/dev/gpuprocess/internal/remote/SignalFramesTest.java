@@ -53,8 +53,8 @@ class SignalFramesTest {
     byte[] state = state(WITH_TILES + TILES, 1L << 20 | 7, 7);
 
     assertEquals(
-        Untraceable.Reason.REGISTERS,
-        assertThrows(UntraceableException.class, () -> inFrame(state)).why().reason());
+        UntraceableException.Reason.REGISTERS,
+        assertThrows(UntraceableException.class, () -> inFrame(state)).reason());
   }
 
   @Test

@@ -35,7 +35,7 @@ class TracerKilledTest {
     private static final long serialVersionUID = 1;
   }
 
-  private static void session(Captive captive, int requests, RemoteThread.Work<?> work)
+  private static void session(Captive captive, int requests, RemoteWork<RemoteThread, ?> work)
       throws Exception {
     AtomicInteger left = new AtomicInteger(requests);
     RemoteCalls.borrow(
@@ -85,7 +85,7 @@ class TracerKilledTest {
     return killAll(captive, TracerKilledTest::calls, check);
   }
 
-  private static boolean killAll(Captive captive, RemoteThread.Work<?> work, Runnable check)
+  private static boolean killAll(Captive captive, RemoteWork<RemoteThread, ?> work, Runnable check)
       throws Exception {
     for (int requests = 0; requests < MOST; requests++) {
       int allowed = requests;
