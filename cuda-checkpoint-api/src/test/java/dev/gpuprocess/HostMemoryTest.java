@@ -91,8 +91,7 @@ class HostMemoryTest {
       for (int round = 0; round < 3; round++) {
         CheckpointedProcess suspended = here.process(pattern.pid()).suspend();
         assertTrue(
-            note(suspended)
-                .matches(POLLS + "; .* copied by \\d+ threads into memory that was made before"),
+            note(suspended).matches(POLLS + "; .* copied by \\d+ threads into prepared memory"),
             note(suspended));
         assertTrue(saved(pattern) >= (long) MIB << 20);
         assertEquals(before, threads(pattern));

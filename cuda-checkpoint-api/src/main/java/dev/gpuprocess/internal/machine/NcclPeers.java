@@ -21,13 +21,13 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Processes that use CUDA and have loaded NCCL, as the ranks of a training have: a process, what
- * descends from it, and what its parent has started beside it. Unless told otherwise NCCL maps
- * memory of one rank into another, which no driver below 610 carries. NCCL that is linked
- * statically is not seen, nor are processes that may not be looked at. Immutable.
+ * Processes that use CUDA and have loaded NCCL, as the ranks of a training: a process, its
+ * descendants, and those of its parent. By default NCCL maps memory of one rank into another, which
+ * drivers before 610 do not restore. A statically linked NCCL is not found, nor are processes that
+ * may not be read. Immutable.
  *
  * @param processes two or more
- * @param missing the settings that at least one of them was started without
+ * @param missing the settings without which at least one of them was started
  */
 public record NcclPeers(List<Integer> processes, List<String> missing) {
 
@@ -35,16 +35,16 @@ public record NcclPeers(List<Integer> processes, List<String> missing) {
 
   private static final Pattern LIBRARY = Pattern.compile(".*/libnccl\\.so[^/]*");
 
-  /** What NCCL calls the socket through which the ranks of one machine pass memory, padded. */
+  /** The padded name of the socket through which the ranks of one machine pass memory. */
   private static final Pattern SOCKET = Pattern.compile("@tmp/nccl-socket-\\d+-\\p{XDigit}+@*");
 
-  /** More are not looked at: two are enough to warn. */
+  /** The most processes that are read; two are enough for a warning. */
   private static final int MOST = 256;
 
   private static final int INIT = 1;
   private static final int MOST_NAMED = 8;
 
-  /** A switch. For NCCL and PyTorch alike, 1 is on and 0 is off. */
+  /** An environment variable; 1 is on and 0 is off, for NCCL and PyTorch. */
   private record Setting(String name, String value) {
 
     @Override
@@ -54,8 +54,8 @@ public record NcclPeers(List<Integer> processes, List<String> missing) {
   }
 
   /**
-   * The last: PyTorch's rendezvous uses io_uring otherwise, which CRIU does not dump. The store of
-   * torchrun itself does not look at it (2.11).
+   * The settings with which NCCL shares no memory; and one for PyTorch, whose rendezvous otherwise
+   * uses io_uring, which CRIU does not dump. The store of torchrun itself ignores it (2.11).
    */
   private static final List<Setting> NEEDED =
       List.of(
@@ -67,7 +67,7 @@ public record NcclPeers(List<Integer> processes, List<String> missing) {
   private static final Set<String> NAMES =
       NEEDED.stream().map(Setting::name).collect(Collectors.toUnmodifiableSet());
 
-  /** With which PyTorch tells a rank how many there are, and where they meet. */
+  /** The variables of PyTorch for the number of ranks and the address of their rendezvous. */
   private static final String RANKS = "WORLD_SIZE";
 
   private static final List<String> MEETING = List.of("MASTER_ADDR", "MASTER_PORT");
@@ -75,19 +75,18 @@ public record NcclPeers(List<Integer> processes, List<String> missing) {
   private static final Set<String> OF_RANKS =
       Stream.concat(Stream.of(RANKS), MEETING.stream()).collect(Collectors.toUnmodifiableSet());
 
-  /** Keeps copies. */
   public NcclPeers {
     processes = List.copyOf(processes);
     missing = List.copyOf(missing);
   }
 
   /**
-   * Looks for those of a process. Touches nothing.
+   * Finds the peers of a process. Changes nothing.
    *
-   * @param usesCuda asked of processes that have loaded NCCL
-   * @param each called again and again; what it throws ends the look
-   * @return empty when there are not at least two
-   * @throws ProcessUnreadableException when an environment cannot be read
+   * @param usesCuda called for processes that have loaded NCCL
+   * @param each called again and again; its exception ends the search
+   * @return empty if there are fewer than two
+   * @throws ProcessUnreadableException if an environment cannot be read
    */
   public static Optional<NcclPeers> of(int pid, IntPredicate usesCuda, Runnable each) {
     List<Integer> ranks =
@@ -101,20 +100,20 @@ public record NcclPeers(List<Integer> processes, List<String> missing) {
   }
 
   /**
-   * Looks for those of some processes that can have passed memory to each other: they have a
-   * communicator, as told by the socket that NCCL opens for one, from version 2.19 on, and nothing
-   * says that it is another's. Touches nothing and asks the driver nothing, so they may be locked.
+   * Finds peers that may have passed memory to each other. They have a communicator, as the socket
+   * shows that NCCL opens for it from version 2.19 on, and their variables name the same
+   * rendezvous. Changes nothing and calls no driver, so the processes may be locked.
    *
-   * @param pids whose; what descends from them and from their parents is looked at
-   * @param each called again and again; what it throws ends the look
-   * @return empty when there are not at least two
-   * @throws ProcessUnreadableException when they cannot be looked at
+   * @param pids the processes; their descendants and those of their parents are read
+   * @param each called again and again; its exception ends the search
+   * @return empty if there are fewer than two
+   * @throws ProcessUnreadableException if they cannot be read
    */
   public static Optional<NcclPeers> communicating(Collection<Integer> pids, Runnable each) {
     Set<Integer> candidates = new LinkedHashSet<>();
     Set<Integer> own = new LinkedHashSet<>();
     for (int pid : pids) {
-      // Each look at a tree reads all processes of the machine, and most are of the first.
+      // Reading a tree reads all processes of the machine, and most pids are in the first tree.
       if (!own.contains(pid)) {
         own.addAll(ProcFs.tree(pid));
         candidates.addAll(candidates(pid));
@@ -124,9 +123,10 @@ public record NcclPeers(List<Integer> processes, List<String> missing) {
     for (int candidate : candidates) {
       each.run();
       if (hasLoaded(candidate, each) && hasCommunicator(candidate)) {
-        Map<String, String> told = Environment.of(candidate, OF_RANKS);
-        if (!told.getOrDefault(RANKS, "").equals("1")) {
-          List<String> meeting = MEETING.stream().map(name -> told.getOrDefault(name, "")).toList();
+        Map<String, String> variables = Environment.of(candidate, OF_RANKS);
+        if (!variables.getOrDefault(RANKS, "").equals("1")) {
+          List<String> meeting =
+              MEETING.stream().map(name -> variables.getOrDefault(name, "")).toList();
           groups.computeIfAbsent(meeting, none -> new ArrayList<>()).add(candidate);
         }
       }
@@ -168,7 +168,7 @@ public record NcclPeers(List<Integer> processes, List<String> missing) {
             }
           });
     } catch (ProcessUnreadableException e) {
-      LOG.debug("whether process {} uses NCCL is not known", pid, e);
+      LOG.debug("it is not known whether process {} uses NCCL", pid, e);
     }
     return !found.isEmpty();
   }
@@ -182,17 +182,17 @@ public record NcclPeers(List<Integer> processes, List<String> missing) {
     return NEEDED.stream().filter(each -> !set.contains(each)).map(Setting::toString).toList();
   }
 
-  /** Whether a setting is missing without which they map each other's memory. */
+  /** Returns whether the processes may map each other's memory, by the missing settings. */
   public boolean mayMapMemory() {
     return missing.stream().anyMatch(setting -> setting.startsWith("NCCL_"));
   }
 
-  /** Such as {@code NCCL_P2P_DISABLE=1 USE_LIBUV=0}; empty when all are set. */
+  /** Returns the missing settings, such as {@code NCCL_P2P_DISABLE=1 USE_LIBUV=0}; may be empty. */
   public String settings() {
     return String.join(" ", missing);
   }
 
-  /** Such as {@code processes 12, 13}; of many the first. */
+  /** Returns the first pids, such as {@code processes 12, 13}. */
   public String names() {
     Stream<String> named = processes.stream().limit(MOST_NAMED).map(String::valueOf);
     int more = processes.size() - MOST_NAMED;

@@ -26,8 +26,8 @@ import java.util.stream.Collectors;
 
 /**
  * Checks that there is enough GPU memory to restore processes, and reserves it: for all of them or
- * for none. A restore that runs out of GPU memory loses the process for ever
- * (NVIDIA/cuda-checkpoint issue 44). Without an inventory nothing is known, and nothing is refused.
+ * for none. A process whose restore runs out of GPU memory is lost (NVIDIA/cuda-checkpoint issue
+ * 44). Without an inventory the free memory is unknown, and no restore is refused.
  */
 public final class GpuMemoryCheck {
 
@@ -40,15 +40,15 @@ public final class GpuMemoryCheck {
   /**
    * A process to restore.
    *
-   * @param held how much it held on the GPUs that it was on
+   * @param held its usage of the GPUs that it was on
    */
   public record Returning(ProcessIdentity process, GpuUsage held) {}
 
   /**
-   * A check for processes that come back together.
+   * Creates a check for processes that are restored together.
    *
-   * @param returning at least one
-   * @param map the GPU that the memory of each GPU goes to
+   * @param returning at least one process
+   * @param map the GPU to which the memory of each GPU is restored
    */
   public GpuMemoryCheck(EngineContext context, List<Returning> returning, GpuMap map) {
     this.inventory = context.inventory();
@@ -56,7 +56,7 @@ public final class GpuMemoryCheck {
         new Reservations(
             context.state(),
             context.timeouts().transfer(),
-            // Nobody else restores a process that CRIU works on.
+            // While CRIU works on a process, no other controller restores it.
             other ->
                 ProcessLock.holderAtCriu(ProcessKey.of(other), context.state()).isPresent()
                     || StateReading.isIdle(context.cuda(), other.pid()));
@@ -65,7 +65,7 @@ public final class GpuMemoryCheck {
     this.map = map;
   }
 
-  /** Why a restore would be refused now; empty if it would not. Changes nothing. */
+  /** Returns why a restore would be refused now; empty if it would not. Changes nothing. */
   public Optional<GpuMemoryRefusal> whyNot() {
     List<ReservedMemory> others = reservations.look();
     Optional<GpuReading> reading = inventory.read();
@@ -82,17 +82,16 @@ public final class GpuMemoryCheck {
   }
 
   /**
-   * Reserves the memory until the reservations are released or this JVM ends. Which GPUs it is
-   * taken from is decided here, when nobody else can take it.
+   * Reserves the memory until the reservations are released or this JVM ends. An automatic map
+   * chooses its GPUs here, while no other controller can reserve.
    *
    * @param refused creates the exception for a refusal
-   * @param impossible creates the exception for a map that cannot be followed
-   * @return what was reserved
-   * @throws InsufficientGpuMemoryException when there is too little
-   * @throws FixAndRetryException with reason UNKNOWN_GPU when the map cannot be followed
-   * @throws dev.gpuprocess.error.OperationInProgressException when others hold the reservations for
-   *     too long
-   * @throws dev.gpuprocess.error.StateDirectoryException when the reservations cannot be read
+   * @param impossible creates the exception for a map that is not possible here
+   * @throws InsufficientGpuMemoryException if there is too little memory
+   * @throws FixAndRetryException with reason UNKNOWN_GPU if the map is not possible here
+   * @throws dev.gpuprocess.error.OperationInProgressException if another controller locks the
+   *     reservations for too long
+   * @throws dev.gpuprocess.error.StateDirectoryException if the reservations cannot be read
    */
   public ReservedGpus reserve(
       Function<GpuMemoryRefusal, InsufficientGpuMemoryException> refused,
@@ -248,13 +247,13 @@ public final class GpuMemoryCheck {
             reservedText(shortage));
   }
 
-  /** The processes in words. */
+  /** Returns the processes in words. */
   private String name() {
     String pids =
         returning.stream()
             .map(each -> Integer.toString(each.process().pid()))
             .collect(Collectors.joining(", "));
-    return returning.size() == 1 ? "process " + pids : "the job of the processes " + pids;
+    return returning.size() == 1 ? "process " + pids : "the tree of processes " + pids;
   }
 
   private static String reservedText(GpuShortage shortage) {

@@ -11,11 +11,11 @@ import java.util.TreeMap;
 import java.util.stream.Stream;
 
 /**
- * How much memory a restore needs on each GPU that it goes to. Immutable.
+ * The memory that a restore needs on each target GPU. Immutable.
  *
- * @param bytes by GPU, with a margin; nothing is needed on other GPUs
+ * @param bytes by GPU, with a margin; other GPUs are not needed
  * @param bounded the GPUs for which only an upper bound is known
- * @param isKnown false when not even an upper bound is known
+ * @param isKnown false if not even an upper bound is known
  */
 public record GpuMemoryNeed(Map<GpuUuid, Long> bytes, List<GpuUuid> bounded, boolean isKnown) {
 
@@ -28,9 +28,11 @@ public record GpuMemoryNeed(Map<GpuUuid, Long> bytes, List<GpuUuid> bounded, boo
   }
 
   /**
-   * The need of a process with these holdings, with GPUs mapped by pairs.
+   * Returns the need of a process.
    *
-   * @param bound the most that it can have held on a GPU where that is not known
+   * @param held its usage of the GPUs that it was on
+   * @param pairs maps these GPUs to the target GPUs
+   * @param bound the most that it can have used on a GPU for which its usage is unknown
    */
   public static GpuMemoryNeed of(
       GpuUsage held, List<GpuPair> pairs, GpuReading reading, OptionalLong bound) {
@@ -55,12 +57,12 @@ public record GpuMemoryNeed(Map<GpuUuid, Long> bytes, List<GpuUuid> bounded, boo
     return new GpuMemoryNeed(needed, unknown, bound.isPresent());
   }
 
-  /** What must be free for this much memory of a process. */
+  /** Returns how many bytes must be free for this many bytes of a process. */
   static long withMargin(long bytes) {
     return sum(bytes, MARGIN);
   }
 
-  /** That of two processes together. */
+  /** Returns the need of two processes together. */
   GpuMemoryNeed plus(GpuMemoryNeed other) {
     Map<GpuUuid, Long> sums = new TreeMap<>(bytes);
     other.bytes.forEach((gpu, more) -> sums.merge(gpu, more, GpuMemoryNeed::sum));

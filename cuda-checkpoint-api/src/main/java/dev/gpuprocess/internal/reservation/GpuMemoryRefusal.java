@@ -7,17 +7,17 @@ import java.util.OptionalLong;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Why a restore would be refused now. Immutable.
+ * The reason why a restore would be refused now. Immutable.
  *
- * @param text what is missing on which GPU
- * @param shortage the same in numbers; null where a GPU cannot be read
- * @param isKnown false when it is not known how much the process held
- * @param bound if so, the most that it can have held on a GPU, in bytes
+ * @param text the shortage in words
+ * @param shortage the shortage in numbers; null if a GPU cannot be read
+ * @param isKnown false if the usage of the process is unknown
+ * @param bound for an unknown usage, the most bytes that the process can have used on a GPU
  */
 public record GpuMemoryRefusal(
     String text, @Nullable GpuShortage shortage, boolean isKnown, OptionalLong bound) {
 
-  /** The exception for the caller of the restore, with advice. */
+  /** Returns the exception for the caller of the restore, with advice. */
   public InsufficientGpuMemoryException exception(Failure failure, String advice) {
     if (isKnown) {
       return new InsufficientGpuMemoryException(text + ": " + advice, failure, shortage);

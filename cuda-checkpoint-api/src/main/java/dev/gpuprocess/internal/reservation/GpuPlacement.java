@@ -16,8 +16,9 @@ import java.util.TreeSet;
 import java.util.function.ToLongFunction;
 
 /**
- * Turns a {@link GpuMap} into the pairs that the driver gets: none when everything stays, else one
- * for every GPU of the machine and for every GPU of another machine that the memory comes from.
+ * Turns a {@link GpuMap} into the pairs for the driver: none if all memory stays on its GPU, else
+ * one for every GPU of this machine and for every GPU of another machine that the memory comes
+ * from.
  */
 final class GpuPlacement {
 
@@ -25,31 +26,30 @@ final class GpuPlacement {
   private final Map<GpuUuid, Long> needs;
   private final boolean isKnown;
   private final GpuReading reading;
-  private final ToLongFunction<Gpu> room;
+  private final ToLongFunction<Gpu> free;
 
   /**
-   * Prepares.
+   * Creates a placement.
    *
-   * @param held what comes back, on the GPUs that it was on
-   * @param needs the room that it takes, by the same GPUs
-   * @param room how many bytes of a GPU are neither used nor reserved
+   * @param held the usage of the GPUs that the memory was on
+   * @param needs the bytes that a restore needs, by the same GPUs
+   * @param free returns how many bytes of a GPU are neither used nor reserved
    */
   GpuPlacement(
-      GpuUsage held, Map<GpuUuid, Long> needs, GpuReading reading, ToLongFunction<Gpu> room) {
+      GpuUsage held, Map<GpuUuid, Long> needs, GpuReading reading, ToLongFunction<Gpu> free) {
     this.needs = Map.copyOf(needs);
     held.known().forEach((gpu, bytes) -> this.held.merge(gpu, bytes, GpuMemoryNeed::sum));
     this.held.values().removeIf(bytes -> bytes == 0);
     this.isKnown = held.complete();
     this.reading = reading;
-    this.room = room;
+    this.free = free;
   }
 
   /**
-   * The pairs.
+   * Returns the pairs.
    *
-   * @return empty when everything stays where it was
-   * @throws ImpossibleMapException when a GPU is not there, or cannot be read, or it is not known
-   *     which one is meant
+   * @return empty if all memory stays on its GPU
+   * @throws ImpossibleMapException if a GPU of the map is missing, unreadable, or ambiguous
    */
   List<GpuPair> pairs(GpuMap map) throws ImpossibleMapException {
     if (map instanceof GpuMap.Exactly exactly) {
@@ -65,15 +65,15 @@ final class GpuPlacement {
       return all(Map.of(onlyOne(to.target()), to.target()));
     }
     if (map instanceof GpuMap.Automatic) {
-      return isKnown ? all(whereThereIsRoom()) : List.of();
+      return isKnown ? all(fitting()) : List.of();
     }
     return List.of();
   }
 
   /**
-   * The pairs where nothing is known of the GPUs.
+   * Returns the pairs for unknown GPUs.
    *
-   * @throws ImpossibleMapException when they would have to be known
+   * @throws ImpossibleMapException if the GPUs must be known
    */
   static List<GpuPair> pairsUnseen(GpuMap map) throws ImpossibleMapException {
     if (map instanceof GpuMap.Exactly exactly) {
@@ -81,7 +81,7 @@ final class GpuPlacement {
     }
     if (map instanceof GpuMap.Swap || map instanceof GpuMap.To) {
       throw new ImpossibleMapException(
-          "the driver wants a pair for every GPU, and which there are is not known without NVML: name the pairs");
+          "the driver needs a pair for every GPU, and the GPUs are not known without NVML: name the pairs");
     }
     return List.of();
   }
@@ -106,7 +106,7 @@ final class GpuPlacement {
   private GpuUuid onlyOne(GpuUuid target) throws ImpossibleMapException {
     if (!isKnown) {
       throw new ImpossibleMapException(
-          "it is not known on which GPUs memory was held, so it cannot be sent to %s: say it with ResumeOptions.needs, or name the pairs"
+          "it is not known on which GPUs memory was held, so it cannot be moved to %s: set ResumeOptions.needs, or name the pairs"
               .formatted(target));
     }
     if (held.size() != 1) {
@@ -117,8 +117,8 @@ final class GpuPlacement {
     return held.keySet().iterator().next();
   }
 
-  /** What needs most chooses first, but whatever can stay stays. */
-  private Map<GpuUuid, GpuUuid> whereThereIsRoom() {
+  /** Memory that fits on its own GPU stays. For the rest, the largest part is placed first. */
+  private Map<GpuUuid, GpuUuid> fitting() {
     Map<GpuUuid, GpuUuid> targets = new TreeMap<>();
     List<GpuUuid> moving = new ArrayList<>();
     held.forEach(
@@ -136,7 +136,7 @@ final class GpuPlacement {
               .filter(each -> !targets.containsValue(each.uuid()))
               .filter(each -> find(gpu).map(own -> own.name().equals(each.name())).orElse(true))
               .filter(each -> fits(each, gpu))
-              .max(Comparator.comparingLong(room));
+              .max(Comparator.comparingLong(free));
       if (best.isEmpty()) {
         return Map.of();
       }
@@ -146,17 +146,17 @@ final class GpuPlacement {
   }
 
   private boolean fits(Gpu gpu, GpuUuid from) {
-    return room.applyAsLong(gpu) >= needs.getOrDefault(from, Long.MAX_VALUE);
+    return free.applyAsLong(gpu) >= needs.getOrDefault(from, Long.MAX_VALUE);
   }
 
-  /** Completes a map: all other GPUs stay if they can, and fill the places that are left if not. */
+  /** Completes a map: all other GPUs stay if possible, or take the places that are left. */
   private List<GpuPair> all(Map<GpuUuid, GpuUuid> wanted) throws ImpossibleMapException {
     if (wanted.entrySet().stream().allMatch(each -> each.getKey().equals(each.getValue()))) {
       return List.of();
     }
     if (!reading.unreadable().isEmpty()) {
       throw new ImpossibleMapException(
-          "the driver wants a pair for every GPU, and NVML cannot read all of them (%s): name the pairs"
+          "the driver needs a pair for every GPU, and NVML cannot read all of them (%s): name the pairs"
               .formatted(String.join("; ", reading.unreadable())));
     }
     Map<GpuUuid, GpuUuid> targets = new TreeMap<>(wanted);
@@ -174,7 +174,7 @@ final class GpuPlacement {
         places.add(gpu.uuid());
       }
     }
-    // What has no place of its own any more takes one that was left: with two GPUs that is a swap.
+    // A GPU whose place is taken gets a place that was left. With two GPUs that is a swap.
     for (GpuUuid gpu : left) {
       if (!places.isEmpty()) {
         targets.put(gpu, places.remove(0));
@@ -183,7 +183,7 @@ final class GpuPlacement {
     return pairs(targets);
   }
 
-  /** In one order, whatever the map's. */
+  /** Returns the pairs, ordered by GPU. */
   private static List<GpuPair> pairs(Map<GpuUuid, GpuUuid> targets) {
     return new TreeMap<>(targets)
         .entrySet().stream().map(each -> new GpuPair(each.getKey(), each.getValue())).toList();

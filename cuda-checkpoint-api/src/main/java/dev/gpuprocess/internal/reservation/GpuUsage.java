@@ -12,15 +12,15 @@ import java.util.OptionalLong;
 import java.util.TreeMap;
 
 /**
- * How much memory a process held on each GPU when it was last seen there. Unknown is not zero: an
+ * The memory that a process used on each GPU, when it was last read. Unknown is not zero: an
  * unknown amount is found out before a restore, or the restore is refused. Immutable.
  *
- * @param known bytes by GPU; 0 where it is known that the process held nothing
- * @param complete true when it held nothing on GPUs that are not named; otherwise that is not known
+ * @param known bytes by GPU; may be 0
+ * @param complete whether the process used no other GPU; otherwise that is unknown
  */
 public record GpuUsage(Map<GpuUuid, Long> known, boolean complete) {
 
-  /** Nothing is known. */
+  /** An unknown usage. */
   public static final GpuUsage UNKNOWN = new GpuUsage(Map.of(), false);
 
   public GpuUsage {
@@ -28,27 +28,28 @@ public record GpuUsage(Map<GpuUuid, Long> known, boolean complete) {
   }
 
   /**
-   * What was recorded. An empty record counts as unknown, since every CUDA context takes memory.
+   * Returns a recorded usage. An empty record counts as unknown, since every CUDA context uses
+   * memory.
    */
   public static GpuUsage of(Map<GpuUuid, Long> recorded) {
     return new GpuUsage(recorded, !recorded.isEmpty());
   }
 
-  /** The same as a manifest has it. */
+  /** Returns the usage that a manifest records. */
   public static GpuUsage recorded(Map<String, Long> byUuid) {
     Map<GpuUuid, Long> held = new TreeMap<>();
     byUuid.forEach((gpu, bytes) -> held.put(GpuUuid.of(gpu), bytes));
     return of(held);
   }
 
-  /** What the user states; nothing is held on a GPU that is not named. */
+  /** Returns the usage that the caller states; the process used no other GPU. */
   public static GpuUsage told(Map<GpuUuid, Long> needs) {
     return new GpuUsage(needs, true);
   }
 
   /**
-   * What an inventory says about a process. If it lists the process nowhere, nothing is known:
-   * processes of other pid namespaces look like that, and clients of MPS.
+   * Returns the usage of a process in a reading. If the process is on no GPU, its usage is unknown,
+   * as of processes of other pid namespaces and clients of MPS.
    */
   public static GpuUsage of(int pid, Optional<GpuReading> reading) {
     if (reading.isEmpty() || !PidNamespace.isOurs(reading.get())) {
@@ -74,14 +75,14 @@ public record GpuUsage(Map<GpuUuid, Long> known, boolean complete) {
     return new GpuUsage(known, false);
   }
 
-  /** Those of two processes together. */
+  /** Returns the usage of two processes together. */
   GpuUsage plus(GpuUsage other) {
     Map<GpuUuid, Long> sums = new TreeMap<>(known);
     other.known.forEach((gpu, more) -> sums.merge(gpu, more, GpuMemoryNeed::sum));
     return new GpuUsage(sums, complete && other.complete);
   }
 
-  /** The sum of what is known, in bytes. */
+  /** Returns the sum of the known bytes. */
   public long bytes() {
     return known.values().stream().mapToLong(Long::longValue).reduce(0, GpuMemoryNeed::sum);
   }

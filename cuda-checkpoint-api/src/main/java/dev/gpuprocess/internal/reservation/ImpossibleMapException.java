@@ -1,6 +1,6 @@
 package dev.gpuprocess.internal.reservation;
 
-/** A map of GPUs that cannot be followed on this machine; the message says why. */
+/** A map of GPUs that is not possible on this machine. The message is the reason. */
 final class ImpossibleMapException extends Exception {
 
   private static final long serialVersionUID = 1L;

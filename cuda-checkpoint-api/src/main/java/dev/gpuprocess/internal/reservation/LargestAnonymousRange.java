@@ -16,7 +16,7 @@ import java.util.regex.Pattern;
  */
 final class LargestAnonymousRange {
 
-  /** The first line for a mapping: addresses, permissions, offset, device, inode, name. */
+  /** The first line of a mapping: addresses, permissions, offset, device, inode, name. */
   private static final Pattern MAPPING =
       Pattern.compile("([0-9a-f]+)-([0-9a-f]+) (\\S{4}) [0-9a-f]+ \\S+ (\\d+)\\s*(.*)");
 
@@ -33,18 +33,18 @@ final class LargestAnonymousRange {
   /**
    * Reads {@code /proc/PID/smaps}.
    *
-   * @return bytes; empty when it cannot be read
+   * @return bytes; empty if it cannot be read
    */
   static OptionalLong of(int pid) {
     LargestAnonymousRange counted = new LargestAnonymousRange();
     Path smaps = Path.of("/proc", Integer.toString(pid), "smaps");
-    // File names can be any bytes, and the file can have hundreds of megabytes.
+    // File names may have any bytes, and the file may have hundreds of megabytes.
     try (BufferedReader lines = Files.newBufferedReader(smaps, StandardCharsets.ISO_8859_1)) {
       for (String line = lines.readLine(); line != null; line = lines.readLine()) {
         counted.add(line);
       }
     } catch (IOException | NumberFormatException e) {
-      // The process is gone or may not be read: the caller must not take that for zero.
+      // The process has ended or may not be read, which is not zero.
       return OptionalLong.empty();
     }
     return counted.found ? OptionalLong.of(counted.largest << 10) : OptionalLong.empty();

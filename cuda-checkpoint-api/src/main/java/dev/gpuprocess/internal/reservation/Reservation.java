@@ -1,6 +1,6 @@
 package dev.gpuprocess.internal.reservation;
 
-/** GPU memory that no other restore may use until it is released or this JVM ends. */
+/** GPU memory that no other restore may use, until its release or the end of this JVM. */
 public interface Reservation extends AutoCloseable {
 
   /** Reserves nothing. */

@@ -21,12 +21,12 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The GPU memory that restores under way have reserved, across all JVMs with the same state
- * directory. Each reservation is a lock with a note: whether its holder lives is told by the lock,
- * in every pid namespace. Checking and reserving is exclusive; restores run in parallel.
+ * The GPU memory that restores have reserved, over all JVMs with the same state directory. Each
+ * reservation is a lock with a note. The lock shows in every pid namespace whether its holder
+ * lives. Checking and reserving is exclusive; restores run in parallel.
  *
- * <p>If the state directory cannot be used, restores go on, and only those of this JVM know of each
- * other. Safe for use by several threads.
+ * <p>If the state directory cannot be used, restores continue, and only reservations of this JVM
+ * count. Safe for use by several threads.
  */
 public final class Reservations {
 
@@ -44,11 +44,11 @@ public final class Reservations {
   private final Predicate<ProcessIdentity> restoreIsOver;
 
   /**
-   * The reservations of a state directory.
+   * Opens the reservations of a state directory.
    *
-   * @param longestRestore how long a restore can take whose controller died and whose process
-   *     cannot be seen from this pid namespace
-   * @param restoreIsOver tells whether a restore whose controller died has ended; the driver
+   * @param longestRestore the most time of a restore whose controller died and whose process is in
+   *     another pid namespace
+   * @param restoreIsOver returns whether a restore whose controller died has ended; the driver
    *     completes it without the controller
    */
   public Reservations(
@@ -58,7 +58,7 @@ public final class Reservations {
     this.restoreIsOver = restoreIsOver;
   }
 
-  /** What is reserved at this moment. Changes nothing. */
+  /** Returns the current reservations. Changes nothing. */
   public List<ReservedMemory> look() {
     try {
       return claims(this::read);
@@ -73,13 +73,13 @@ public final class Reservations {
   }
 
   /**
-   * Runs something with the current reservations while nobody else can reserve.
+   * Runs a function with the current reservations, while no other controller can reserve.
    *
-   * @param pid the process to restore, for messages
-   * @param patience how long to wait for others
-   * @throws OperationInProgressException when one of them does not end
-   * @throws dev.gpuprocess.error.StateDirectoryException when descriptors have run out, so that
-   *     reservations of others cannot be read
+   * @param pid of the process to restore, for messages
+   * @param patience how long to wait for other controllers
+   * @throws OperationInProgressException if another controller does not end
+   * @throws dev.gpuprocess.error.StateDirectoryException if no descriptor is free, so that
+   *     reservations of other controllers cannot be read
    */
   public <T> T alone(int pid, Duration patience, Function<List<ReservedMemory>, T> body) {
     Optional<NamedLock> gate;
@@ -94,7 +94,7 @@ public final class Reservations {
     }
     if (gate.isEmpty()) {
       throw new OperationInProgressException(
-          "%s is checking the memory of the GPUs and does not end, so process %s has to wait: find out what stopped it"
+          "%s is checking the memory of the GPUs and does not end, so process %s must wait: find out what stopped it"
               .formatted(directory.describeHolder(GATE), pid),
           Failure.of(VERB, pid));
     }
@@ -132,7 +132,7 @@ public final class Reservations {
     }
   }
 
-  /** The reservation of a dead holder is valid until the restore that it was made for has ended. */
+  /** The reservation of a dead holder is valid until the end of its restore. */
   private Optional<ReservedMemory> readOrForget(String name, int pid) {
     try {
       Optional<NamedLock> dead = directory.tryLock(name, VERB);
@@ -176,7 +176,7 @@ public final class Reservations {
     }
   }
 
-  /** Reserves; within {@link #alone}. */
+  /** Adds a reservation; within {@link #alone}. */
   Reservation add(ReservedMemory claim) {
     try {
       String name = PREFIX + UUID.randomUUID();
@@ -200,8 +200,8 @@ public final class Reservations {
   }
 
   /**
-   * Others can use the directory, so their reservations must not be ignored only because
-   * descriptors have run out here.
+   * Throws if no descriptor is free: other controllers can use the directory, so their reservations
+   * must not be ignored.
    */
   private void requireDescriptors(Exception e, long pid) {
     if (e instanceof IOException io && Descriptors.areUsedUp(io)) {

@@ -5,10 +5,10 @@ import java.util.Collections;
 import java.util.List;
 
 /**
- * Room on the GPUs for processes that come back together. Immutable.
+ * The GPU memory that is reserved for processes that are restored together. Immutable.
  *
- * @param pairs what the driver is to be told; empty for the same GPUs
- * @param reservations one for each process, in their order
+ * @param pairs for the driver; empty for the same GPUs
+ * @param reservations of the processes, in their order
  */
 public record ReservedGpus(List<GpuPair> pairs, List<Reservation> reservations) {
 
@@ -17,7 +17,7 @@ public record ReservedGpus(List<GpuPair> pairs, List<Reservation> reservations) 
     reservations = List.copyOf(reservations);
   }
 
-  /** Where nothing is known of the GPUs, nothing is reserved. */
+  /** Returns no reservations, for unknown GPUs. */
   static ReservedGpus unchecked(List<GpuPair> pairs, int processes) {
     return new ReservedGpus(pairs, Collections.nCopies(processes, Reservation.NONE));
   }

@@ -12,11 +12,10 @@ import java.util.OptionalLong;
 import java.util.TreeMap;
 
 /**
- * The GPU memory that is reserved for a restore under way. Immutable.
+ * The GPU memory that is reserved for the restore of a process. Immutable.
  *
- * @param process the process that is restored
- * @param since when it was reserved, in clock ticks since boot
- * @param bytes how much is reserved on each GPU until the restore ends
+ * @param since the time of the reservation, in clock ticks since boot
+ * @param bytes by GPU, until the end of the restore
  */
 public record ReservedMemory(ProcessKey process, long since, Map<GpuUuid, Long> bytes) {
 
@@ -27,7 +26,7 @@ public record ReservedMemory(ProcessKey process, long since, Map<GpuUuid, Long> 
     bytes = Map.copyOf(bytes);
   }
 
-  /** Reserved now. */
+  /** Returns memory that is reserved from now on. */
   public static ReservedMemory of(ProcessIdentity process, Map<GpuUuid, Long> bytes) {
     return new ReservedMemory(ProcessKey.of(process), ProcFs.ticksNow(), bytes);
   }
@@ -36,13 +35,13 @@ public record ReservedMemory(ProcessKey process, long since, Map<GpuUuid, Long> 
     return process.equals(ProcessKey.of(other));
   }
 
-  /** False for one of an earlier boot as well, at the latest when this one has lasted as long. */
+  /** Also false for a reservation of an earlier boot, once this boot has lasted as long. */
   boolean isYoungerThan(Duration age) {
     long ticks = ProcFs.ticksNow() - since;
     return ticks >= 0 && ticks / TICKS_PER_SECOND < age.toSeconds();
   }
 
-  /** How much of it the process has not taken yet on a GPU; all of it where that cannot be seen. */
+  /** Returns how much the process has not used yet on a GPU; all of it if that is unknown. */
   long stillNeeds(Gpu gpu) {
     Optional<ProcessIdentity> here = process.find().process();
     long taken =
@@ -54,7 +53,7 @@ public record ReservedMemory(ProcessKey process, long since, Map<GpuUuid, Long> 
     return Math.max(0, bytes.getOrDefault(gpu.uuid(), 0L) - taken);
   }
 
-  /** The text of a lock's note, one line. */
+  /** Returns the note of the lock, one line. */
   public String text() {
     StringBuilder text = new StringBuilder();
     text.append(process.namespace()).append(' ').append(process.pid()).append(' ');
@@ -64,7 +63,7 @@ public record ReservedMemory(ProcessKey process, long since, Map<GpuUuid, Long> 
     return text.toString();
   }
 
-  /** Parses what {@link #text} returned; throws IllegalArgumentException for anything else. */
+  /** Parses the result of {@link #text}; throws IllegalArgumentException for any other text. */
   static ReservedMemory parse(String text) {
     String[] words = text.split(" ");
     if (words.length < WORDS) {

@@ -15,37 +15,36 @@ import java.util.Set;
 import java.util.concurrent.TimeoutException;
 
 /**
- * The memory in which the driver keeps the GPU memory of a checkpointed process: private anonymous
- * memory of the process, or files in memory that it maps. With one GPU it is one mapping, wholly
- * resident (measured on an H200 and an H100); the kernel may have merged anonymous memory with its
- * neighbours. So the largest range of anonymous memory is a bound for what the process held, and
- * what is in files comes on top. For several GPUs, where nothing was measured, the bound is all
- * anonymous memory together.
+ * An upper bound for the GPU memory of a checkpointed process, from the size of its save areas.
+ * These are private anonymous memory of the process, or save files that it maps. With one GPU there
+ * is one mapping, wholly resident (measured on an H200 and an H100); the kernel may have merged
+ * anonymous memory with its neighbors. So the bound is the largest range of anonymous memory and
+ * all save files. For several GPUs, which were not measured, the bound is all anonymous memory and
+ * all save files.
  */
 final class SaveAreaBound {
 
   /**
-   * An allowance for GPU memory of a context that is not saved. On an H200 it was measured to be
-   * nothing: the context's 527 MiB are in the save area. Other GPUs and drivers were not measured.
+   * An allowance for GPU memory of a context that is not in the save area. On an H200 there is
+   * none: the context's 527 MiB are in the save area. Other GPUs and drivers were not measured.
    */
   static final long CONTEXT_BYTES = 1L << 30;
 
   /** Counted page by page by the kernel. */
   private static final Set<String> ROLLUP = Set.of("Anonymous", "Swap", "Private_Hugetlb");
 
-  /** Maintained by the kernel as it goes, and off by some MiB on machines with many processors. */
+  /** Counters of the kernel, wrong by some MiB on machines with many processors. */
   private static final Set<String> STATUS = Set.of("RssAnon", "VmSwap", "HugetlbPages");
 
   private SaveAreaBound() {}
 
   /**
-   * The most that a checkpointed process can have held on one GPU, or on all of them together apart
-   * from the contexts.
+   * Returns the most bytes that a checkpointed process can have used on one GPU, or on all GPUs
+   * together without the contexts.
    *
-   * @param oneGpu whether it can have been on one GPU only
-   * @param limit how long the kernel may take to count; it waits while the process changes its
-   *     mappings
-   * @return in bytes; empty when it cannot be read
+   * @param oneGpu whether the process can have used one GPU only
+   * @param limit the time of the kernel, which waits while the process changes its mappings
+   * @return empty if the process cannot be read
    */
   static OptionalLong bound(ProcessIdentity process, boolean oneGpu, Duration limit) {
     try {
@@ -87,7 +86,7 @@ final class SaveAreaBound {
               Path.of("/proc", Integer.toString(pid), file), StandardCharsets.ISO_8859_1),
           fields);
     } catch (IOException | NumberFormatException e) {
-      // The process is gone or may not be read: the caller must not take that for zero.
+      // The process has ended or may not be read, which is not zero.
       return OptionalLong.empty();
     }
   }

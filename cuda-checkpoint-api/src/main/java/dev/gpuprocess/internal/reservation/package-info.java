@@ -1,6 +1,6 @@
 /**
- * The GPU memory that a process needs to be restored: what it held, what is free, and what other
- * restores have reserved.
+ * The reservation of GPU memory for a restore: how much the process used, how much is free, and how
+ * much other restores have reserved.
  */
 @org.jspecify.annotations.NullMarked
 package dev.gpuprocess.internal.reservation;

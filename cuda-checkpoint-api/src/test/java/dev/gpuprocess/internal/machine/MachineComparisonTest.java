@@ -241,10 +241,10 @@ class MachineComparisonTest {
         "the image /images/a cannot be restored on this machine (CPU: A Xeon with avx512f in the"
             + " image, An EPYC without here; driver: 580.159.04 in the image, 570.86.10 here; GPUs:"
             + " 1 x NVIDIA H200 in the image, 1 x NVIDIA A100 here; /nowhere/lib\\u001b[2J.so: 8192"
-            + " bytes in the image, missing here), and differs besides (kernel: 6.18.44 in the"
+            + " bytes in the image, missing here), and also differs (kernel: 6.18.44 in the"
             + " image, 6.1.0 here): use a machine like that of the dump and put these files there as"
-            + " they were, or set RestoreOptions.skipMachineCheck(true) if the processes can go on"
-            + " without; nothing was restored",
+            + " they were, or set RestoreOptions.skipMachineCheck(true) if the processes can run"
+            + " without them; nothing was restored",
         e.getMessage());
   }
 
