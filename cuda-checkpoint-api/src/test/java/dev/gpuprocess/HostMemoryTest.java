@@ -112,7 +112,7 @@ class HostMemoryTest {
     await().until(() -> pool.readyBytes() >= 512L << 20);
     try (Pattern pattern = start(MIB)) {
       CheckpointedProcess suspended = here.process(pattern.pid()).suspend();
-      assertTrue(note(suspended).contains("made before"), note(suspended));
+      assertTrue(note(suspended).contains("prepared memory"), note(suspended));
       // The rest of a file that was ready is free again, but for less than a huge page.
       for (Mapping each : SaveFileMappings.candidates((int) pattern.pid())) {
         long mapped = each.offset() + each.addresses().bytes();

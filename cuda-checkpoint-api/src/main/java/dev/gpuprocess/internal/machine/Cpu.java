@@ -38,7 +38,7 @@ record Cpu(String name, List<String> features) {
 
   private static volatile @Nullable Cpu known;
 
-  /** Returns the CPU of this machine. It is read again if it could not be read. */
+  /** Returns the CPU of this machine. A failed reading is repeated. */
   static Cpu here() {
     Cpu before = known;
     return before == null ? read() : before;

@@ -42,7 +42,7 @@ public final class DriverHook {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
-  /** It takes milliseconds, except on an overloaded machine. */
+  /** Remote calls take milliseconds, except on an overloaded machine. */
   private static final Duration BORROWING = Duration.ofSeconds(10);
 
   private static final Duration ENDING = Duration.ofSeconds(5);

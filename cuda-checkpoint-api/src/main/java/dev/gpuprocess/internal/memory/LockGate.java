@@ -76,7 +76,7 @@ public final class LockGate {
 
   private static final Set<Integer> NOT_PERMITTED = Set.of(1, 13); // EPERM, EACCES
 
-  /** It takes milliseconds, except on an overloaded machine. */
+  /** Remote calls take milliseconds, except on an overloaded machine. */
   private static final Duration BORROWING = Duration.ofSeconds(10);
 
   private static final Duration LEAVING = Duration.ofSeconds(10);

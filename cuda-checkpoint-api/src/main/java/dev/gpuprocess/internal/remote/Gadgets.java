@@ -86,7 +86,7 @@ record Gadgets(long call, Restorer restorer) {
       if (e.isNotPermitted()) {
         throw e;
       }
-      return new byte[0]; // unmapped meanwhile, or a hole in the file
+      return new byte[0]; // unmapped by now, or a hole in the file
     }
   }
 

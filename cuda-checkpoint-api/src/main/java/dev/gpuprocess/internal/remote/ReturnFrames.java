@@ -111,7 +111,7 @@ final class ReturnFrames {
   /** Removes the call added last. */
   Call pop() {
     if (calls.isEmpty()) {
-      throw new IllegalStateException("there is no exit call");
+      throw new IllegalStateException("no exit call is registered");
     }
     return calls.pop();
   }

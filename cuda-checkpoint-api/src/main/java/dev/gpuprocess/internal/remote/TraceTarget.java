@@ -9,7 +9,7 @@ import dev.gpuprocess.process.ProcessIdentity;
 import java.util.List;
 
 /**
- * A process to trace, as it is read before a thread is stopped.
+ * A process to trace, read before a thread is stopped.
  *
  * @param gadgets the instructions that remote calls use
  */

@@ -35,7 +35,7 @@ public record ReservedMemory(ProcessKey process, long since, Map<GpuUuid, Long> 
     return process.equals(ProcessKey.of(other));
   }
 
-  /** Also false for a reservation of an earlier boot, once this boot has lasted as long. */
+  /** Returns false also for a reservation of an earlier boot, once this boot has lasted as long. */
   boolean isYoungerThan(Duration age) {
     long ticks = ProcFs.ticksNow() - since;
     return ticks >= 0 && ticks / TICKS_PER_SECOND < age.toSeconds();

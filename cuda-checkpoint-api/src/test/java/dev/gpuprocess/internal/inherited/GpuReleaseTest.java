@@ -30,7 +30,7 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
-/** Forked children lose what they inherited, and no child loses what is its own. */
+/** Forked children release the device files that they inherited, and keep those of their own. */
 @RequiresRoot("traces processes")
 class GpuReleaseTest {
 
@@ -84,7 +84,7 @@ class GpuReleaseTest {
     GpuHandles before = held(child);
     NotReleasableException e =
         assertThrows(NotReleasableException.class, () -> GpuRelease.of(child, inheritance, LIMIT));
-    assertEquals(before, held(child), "it was left alone");
+    assertEquals(before, held(child), "its device files are unchanged");
     assertTrue(child.isAlive());
     return e.getMessage();
   }
@@ -114,7 +114,7 @@ class GpuReleaseTest {
     assertEquals(101, counter.increment());
   }
 
-  /** The kernel joins it with its neighbours. */
+  /** The kernel merges the mapping with its neighbors. */
   private static boolean isInaccessible(ProcessIdentity child, Mapping place) {
     return ProcFs.memory(child.pid()).stream()
         .anyMatch(
@@ -168,7 +168,7 @@ class GpuReleaseTest {
     assertTrue(held(child).isEmpty());
   }
 
-  /** With NVML loaded, what is inherited is told from what is not by who else has it. */
+  /** With NVML loaded, a device file is inherited if another process of the tree has it too. */
   @Test
   void nvmlThatTheParentLoadedIsNoHindranceWhileTheParentIsOnItsGpu() throws IOException {
     counter.pollNvml();
@@ -219,7 +219,7 @@ class GpuReleaseTest {
   }
 
   @Test
-  void whoWasForkedBeforeMayUseCudaItself() {
+  void aChildForkedBeforeCuInitMayUseCudaItself() {
     try (Counter kept = Counter.launch().on(machine).notOurChild().start()) {
       ProcessIdentity process = identity(kept.pid());
       int keeper = ProcFs.stat(kept.pid()).map(ProcStat::parent).orElseThrow();

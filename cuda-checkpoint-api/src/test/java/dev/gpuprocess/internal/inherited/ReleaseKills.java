@@ -15,8 +15,8 @@ import java.util.concurrent.CountDownLatch;
 import java.util.stream.Stream;
 
 /**
- * Kills JVMs with SIGKILL, at random moments, while they take from forked loaders what these
- * inherited of the GPU, and looks whether all loaders and their trainer go on.
+ * Kills JVMs with SIGKILL, at random moments, while they release the GPU device files that forked
+ * loaders inherited, and checks that all loaders and their trainer continue.
  *
  * <pre>
  * java ... dev.gpuprocess.internal.inherited.ReleaseKills 20 [SEED]
@@ -28,15 +28,15 @@ public final class ReleaseKills {
   private static final int LOADERS = 12;
   private static final String BEGINS = "begins";
 
-  /** What a warm JVM takes for the loaders that are left. */
+  /** The time of a warm JVM for the remaining loaders. */
   private static final int MOST_MICROSECONDS = 60_000;
 
   private ReleaseKills() {}
 
   /**
-   * Kills.
+   * Runs the test.
    *
-   * @param args how many, and a seed
+   * @param args the number of kills, and a seed
    */
   public static void main(String... args) throws Exception {
     int kills = Integer.parseInt(args[0]);
@@ -48,9 +48,9 @@ public final class ReleaseKills {
   }
 
   /**
-   * Has a trainer fork loaders.
+   * Lets a trainer fork loaders.
    *
-   * @return who they are
+   * @return the loaders
    */
   public static List<ProcessIdentity> loaders(Counter trainer, int count) {
     return trainer.forkLoaders(count).stream()
@@ -61,7 +61,7 @@ public final class ReleaseKills {
   /**
    * Waits until each loader has answered some messages.
    *
-   * @throws AssertionError when that does not come, or an answer was wrong
+   * @throws AssertionError if there is no answer, or a wrong one
    */
   public static void requireTraffic(Counter trainer) {
     long before = answered(trainer);
@@ -77,7 +77,7 @@ public final class ReleaseKills {
   }
 
   /**
-   * Kills, and adds the figure.
+   * Kills JVMs, and adds the figure.
    *
    * @return how many trainers or loaders were lost
    */
@@ -120,7 +120,7 @@ public final class ReleaseKills {
             DyingJvm.start(Controller.class, arguments), BEGINS, microseconds * 1_000L);
   }
 
-  /** What was begun can be completed. */
+  /** A partial release can be completed. */
   private static void requireWhole(Counter trainer, List<ProcessIdentity> loaders)
       throws IOException {
     Inheritance inheritance = new Inheritance(ProcessIdentity.of(trainer.pid()).orElseThrow());
@@ -140,13 +140,16 @@ public final class ReleaseKills {
     }
   }
 
-  /** Releases one loader, says so, and goes on with the others until it is killed. */
+  /**
+   * A program that releases one loader, prints it, and continues with the others until it is
+   * killed.
+   */
   static final class Controller {
 
     private Controller() {}
 
     /**
-     * Begins.
+     * Runs the program.
      *
      * @param args the pids of the trainer and of its loaders
      */

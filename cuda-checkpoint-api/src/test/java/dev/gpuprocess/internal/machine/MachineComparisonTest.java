@@ -29,7 +29,7 @@ import java.util.stream.IntStream;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
 
-/** In what a machine can differ from that of an image, and how it is told. */
+/** Differences between this machine and that of an image, and their messages. */
 class MachineComparisonTest {
 
   private static final String H200 = "NVIDIA H200";
@@ -203,7 +203,7 @@ class MachineComparisonTest {
   }
 
   @Test
-  void whereItIsNotKnownWhatWasHeldItWasOfTheOnlyKind() {
+  void anUnknownUsageIsOfTheOnlyKind() {
     held.clear();
     gpus = Optional.of(reading("NVIDIA A100", "NVIDIA A100"));
     assertDifference(true, "GPUs: 1 x NVIDIA H200 in the image, 2 x NVIDIA A100 here");
@@ -212,7 +212,7 @@ class MachineComparisonTest {
   }
 
   @Test
-  void whatAnEarlierVersionDidNotRecordIsNotCompared() {
+  void propertiesThatAreNotRecordedAreNotCompared() {
     isKnown = false;
     architecture = "aarch64";
     features = List.of("fp");
@@ -249,7 +249,7 @@ class MachineComparisonTest {
   }
 
   @Test
-  void whatIsOnlyRemarkableIsToldAndRefusesNothing() {
+  void otherDifferencesAreReportedAndRefuseNothing() {
     kernel = "6.1.0";
     criu = "4.3";
     assertEquals(

@@ -25,7 +25,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
-/** Threads that copy in the place of the driver's one. */
+/** Threads that share the copies of the driver. */
 @RequiresRoot("traces other processes")
 class DriverHookTest {
 
@@ -95,7 +95,7 @@ class DriverHookTest {
       assertEquals(before, imports());
       assertEquals(0, threads());
       hook = DriverHook.set(process, List.of(), 2, true);
-      await().until(() -> threads() == 2); // each names itself
+      await().until(() -> threads() == 2); // each thread sets its own name
       restore();
       assertTrue(hook.work().copied() >= (long) MIB << 20);
       hook.remove();
@@ -148,7 +148,7 @@ class DriverHookTest {
     assertEquals(WHOLE, pattern.verify());
   }
 
-  /** As when its controller is killed: nobody takes it away. */
+  /** As after a kill of its controller: no controller removes the hook. */
   @Test
   void leftBehind_threadsEnd_memoryGoes_andItCopiesAsTheLibraryDoes() throws Exception {
     lock();

@@ -35,7 +35,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Programs that poll the driver, as JAX does, live through suspends. */
+/** Programs that poll the driver, as JAX does, survive a suspend. */
 @RequiresRoot("traces other processes")
 class LockGateTest {
 
@@ -139,7 +139,7 @@ class LockGateTest {
         .count();
   }
 
-  /** As when this JVM is killed, and the tool of NVIDIA brings the process back. */
+  /** As after a kill of this JVM and a resume by NVIDIA's tool. */
   @Test
   void anotherToolResumes_pollersGoOn_andTheNextResumeTakesTheGateAway() throws IOException {
     try (Pattern poller = poller()) {
@@ -154,7 +154,7 @@ class LockGateTest {
     }
   }
 
-  /** As when a profiler has its hooks there. */
+  /** As with the hooks of a profiler. */
   @Test
   void slotsOfAnotherTool_areLeftAlone() throws IOException {
     try (Pattern poller = poller()) {
@@ -181,7 +181,7 @@ class LockGateTest {
     return ProcessIdentity.of(poller.pid()).orElseThrow();
   }
 
-  /** A controller that was killed while it set the gate. */
+  /** As after a kill of the controller that set the gate. */
   @Test
   void gateThatIsHalfSet_isCompleted() throws IOException {
     try (Pattern poller = poller()) {
@@ -207,7 +207,7 @@ class LockGateTest {
     }
   }
 
-  /** A debugger: nothing can be done in the process, and a poll would kill it. */
+  /** While a debugger traces it, no gate can be set, and a poll would kill the process. */
   @Test
   void traced_isNotCheckpointed_andRunsOn() {
     try (Pattern poller = poller();

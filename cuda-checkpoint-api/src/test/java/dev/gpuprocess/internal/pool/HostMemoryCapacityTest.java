@@ -15,7 +15,7 @@ import java.util.Optional;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** What is in the way of host memory is found before any is made. */
+/** Too little host memory is found before any is made. */
 class HostMemoryCapacityTest {
 
   private static final long MIB = 1 << 20;
@@ -35,7 +35,7 @@ class HostMemoryCapacityTest {
       String why = HostMemoryCapacity.obstacle(small.point(), 17 * MIB).orElseThrow();
       assertEquals(small.point() + " has 16 MiB of memory left, and 17 MiB are needed", why);
       try (HostMemoryPool pool = new HostMemoryPool(HostMemory.in(small.point()))) {
-        // Each of them would fit.
+        // Each file alone would fit.
         IOException e =
             assertThrows(IOException.class, () -> pool.take(List.of(8 * MIB, 10 * MIB)));
         assertTrue(e.getMessage().contains("has 16 MiB of memory left"), e.getMessage());
@@ -58,7 +58,7 @@ class HostMemoryCapacityTest {
   }
 
   @Test
-  void noPlace_isSaid() {
+  void noDirectory_isNamed() {
     try (HostMemoryPool pool = new HostMemoryPool(HostMemory.none())) {
       IOException e = assertThrows(IOException.class, () -> pool.take(List.of(MIB)));
       assertEquals("the settings say so", e.getMessage());

@@ -26,7 +26,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/** The controller ends while it takes from forked loaders what they inherited. */
+/** The controller ends while it releases the device files that forked loaders inherited. */
 @RequiresRoot("traces processes")
 class ReleaseKilledTest {
 
@@ -38,7 +38,7 @@ class ReleaseKilledTest {
     private static final long serialVersionUID = 1;
   }
 
-  /** The kernel does the same for a thread that ends as for one that is killed. */
+  /** The kernel treats a tracer that ends like one that is killed. */
   private static int release(ProcessIdentity child, Inheritance inheritance, int most)
       throws Exception {
     AtomicInteger made = new AtomicInteger();

@@ -20,15 +20,15 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /**
- * The tracer ends before each of its requests in turn: the kernel does the same for a thread that
- * ends as for one that is killed.
+ * The tracer ends before each of its requests in turn. The kernel treats a tracer that ends like
+ * one that is killed.
  */
 @RequiresRoot("traces processes")
 class TracerKilledTest {
 
   private static final Duration LIMIT = Duration.ofSeconds(20);
 
-  /** More requests than a session makes. */
+  /** More requests than the work of a tracer needs. */
   private static final int MOST = 100;
 
   private static final class Killed extends Error {
@@ -148,7 +148,7 @@ class TracerKilledTest {
     }
   }
 
-  /** Not even the one that has just arrived. */
+  /** Also a descriptor that was received just now is closed. */
   @Test
   void noDescriptorStaysOpen() throws Exception {
     int descriptor = Descriptors.openToRead(Path.of("/dev/zero"));

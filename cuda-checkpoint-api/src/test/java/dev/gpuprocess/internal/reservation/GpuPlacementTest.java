@@ -14,7 +14,7 @@ import java.util.Map;
 import java.util.TreeMap;
 import org.junit.jupiter.api.Test;
 
-/** What a map of GPUs comes to, on a machine of three GPUs and on one that has lost some. */
+/** The pairs of a map of GPUs, on a machine with three GPUs and on one that has lost some. */
 class GpuPlacementTest {
 
   private static final long GIB = 1L << 30;
@@ -51,7 +51,7 @@ class GpuPlacementTest {
     return targets;
   }
 
-  /** That of one process. */
+  /** Returns the placement of one process. */
   private static Map<GpuUuid, Long> needs(GpuUsage held) {
     Map<GpuUuid, Long> needs = new TreeMap<>();
     held.known().forEach((gpu, bytes) -> needs.put(gpu, GpuMemoryNeed.withMargin(bytes)));
@@ -90,7 +90,7 @@ class GpuPlacementTest {
   }
 
   @Test
-  void to_severalGpusOrNobodyKnows_isRefused() {
+  void to_severalOrUnknownGpus_isRefused() {
     GpuReading machine = machine(GIB, GIB, GIB);
     assertTrue(
         why(GpuMap.to(B), GpuUsage.told(Map.of(A, GIB, C, GIB)), machine).contains("on 2 GPUs"));
@@ -108,7 +108,7 @@ class GpuPlacementTest {
   }
 
   @Test
-  void automatic_staysWhereThereIsRoom() throws ImpossibleMapException {
+  void automatic_staysWhereItFits() throws ImpossibleMapException {
     assertEquals(
         Map.of(),
         pairs(GpuMap.automatic(), Map.of(A, GIB, B, GIB), machine(2 * GIB, 2 * GIB, 40 * GIB)));
@@ -122,7 +122,7 @@ class GpuPlacementTest {
   }
 
   @Test
-  void automatic_noOtherOfTheKindHasRoom_stays() throws ImpossibleMapException {
+  void automatic_noOtherOfTheKindIsFree_stays() throws ImpossibleMapException {
     assertEquals(
         Map.of(), pairs(GpuMap.automatic(), Map.of(A, 4 * GIB), machine(GIB, GIB, 40 * GIB)));
   }
@@ -143,14 +143,14 @@ class GpuPlacementTest {
   }
 
   @Test
-  void automatic_fromAnotherMachine_goesWhereMostRoomIs() throws ImpossibleMapException {
+  void automatic_fromAnotherMachine_goesToTheGpuWithMostFreeMemory() throws ImpossibleMapException {
     assertEquals(
         Map.of(ELSEWHERE, C, A, A, B, B),
         pairs(GpuMap.automatic(), Map.of(ELSEWHERE, GIB), machine(2 * GIB, 4 * GIB, 40 * GIB)));
   }
 
   @Test
-  void automatic_holdingsUnknown_stays() throws ImpossibleMapException {
+  void automatic_usageUnknown_stays() throws ImpossibleMapException {
     assertEquals(Map.of(), pairs(GpuMap.automatic(), GpuUsage.UNKNOWN, machine(0, GIB, GIB)));
   }
 
@@ -161,7 +161,7 @@ class GpuPlacementTest {
   }
 
   @Test
-  void withoutNvml_whatNeedsNoKnowledgeWorks() throws ImpossibleMapException {
+  void withoutNvml_mapsOfPairsWork() throws ImpossibleMapException {
     assertEquals(List.of(), GpuPlacement.pairsUnseen(GpuMap.same()));
     assertEquals(List.of(), GpuPlacement.pairsUnseen(GpuMap.automatic()));
     assertEquals(

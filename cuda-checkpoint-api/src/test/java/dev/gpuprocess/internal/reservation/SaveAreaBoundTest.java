@@ -22,7 +22,7 @@ import java.util.OptionalLong;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** What the memory of a checkpointed process tells of what it held on its GPU. */
+/** The bound for the GPU memory of a checkpointed process, from its host memory. */
 @OutsideUse("A5")
 class SaveAreaBoundTest {
 
@@ -44,9 +44,9 @@ class SaveAreaBoundTest {
       assertEquals(CudaResult.SUCCESS, cuda.lock((int) pattern.pid(), 0));
       assertEquals(CudaResult.SUCCESS, cuda.checkpoint((int) pattern.pid()));
       long bound = bound(pattern.pid(), true);
-      // Other memory may adjoin on both sides.
+      // Other memory may be adjacent on both sides.
       assertTrue(bound >= 116 * MIB && bound <= 120 * MIB + 2 * before, before + ", then " + bound);
-      assertTrue(bound <= bound(pattern.pid(), false), "all of its memory is no less");
+      assertTrue(bound <= bound(pattern.pid(), false), "the bound of several GPUs is not smaller");
       assertEquals(CudaResult.SUCCESS, cuda.restore((int) pattern.pid(), List.of()));
       assertTrue(bound(pattern.pid(), true) <= before + MIB, "unmapped as a whole");
     }
