@@ -165,8 +165,7 @@ public final class Inheritance {
   private static byte[] random(ProcessIdentity process)
       throws NativeCallException, NotReleasableException {
     OptionalLong address = AuxiliaryVector.value(process.pid(), AuxiliaryVector.AT_RANDOM);
-    Optional<ProcStat> living =
-        ProcFs.tasks(process.pid()).stream().filter(thread -> !thread.isDead()).findFirst();
+    Optional<ProcStat> living = ProcFs.livingThread(process.pid());
     if (address.isEmpty() || living.isEmpty()) {
       throw new NotReleasableException(
           "the program that process %s executed last is unknown".formatted(process.pid()));

@@ -47,9 +47,6 @@ public final class DriverHook {
 
   private static final Duration ENDING = Duration.ofSeconds(5);
 
-  /** The driver never pauses for so long between two copies. */
-  private static final int IDLE_SECONDS = 10;
-
   private static final long STACK = 16 << 10;
   private static final long HUGE_PAGE = 2 << 20;
 
@@ -73,7 +70,6 @@ public final class DriverHook {
       0x100 | 0x200 | 0x400 | 0x800 | 0x10000 | 0x40000 | 0x800000 | 0x1000000 | 0x200000;
 
   private final ProcessIdentity process;
-  private final ProcessMemory memory;
   private final HookPages pages;
 
   /**
@@ -85,9 +81,8 @@ public final class DriverHook {
    */
   public record Work(List<AddressRange> areas, long prepared, long copied) {}
 
-  private DriverHook(ProcessIdentity process, ProcessMemory memory, HookPages pages) {
+  private DriverHook(ProcessIdentity process, HookPages pages) {
     this.process = process;
-    this.memory = memory;
     this.pages = pages;
   }
 
@@ -108,7 +103,7 @@ public final class DriverHook {
     Place place = Place.in(process);
     ProcessMemory memory = place.memory();
     if (place.pages().isPresent()) {
-      DriverHook left = new DriverHook(process, memory, place.pages().get());
+      DriverHook left = new DriverHook(process, place.pages().get());
       if (left.isSet()) {
         left.remove();
       }
@@ -123,7 +118,7 @@ public final class DriverHook {
               thread ->
                   new Setting(thread, memory, restoreThread, started, saves)
                       .run(place.pages(), place.imports(), prepared));
-      return new DriverHook(process, memory, pages);
+      return new DriverHook(process, pages);
     } catch (UntraceableException | IOException | RuntimeException e) {
       removeFrom(process);
       throw e;
@@ -151,18 +146,18 @@ public final class DriverHook {
 
   private boolean isSet() throws NativeCallException {
     for (ReplacedSlot each : pages.slots()) {
-      if (each.points(memory, true)) {
+      if (each.points(pages.memory(), true)) {
         return true;
       }
     }
-    return !pages.threads(memory).isEmpty() || pages.region(memory).isPresent();
+    return !pages.threads().isEmpty() || pages.region().isPresent();
   }
 
   /** Finds the hook whose pages are in a process, set or not. */
   private static Optional<DriverHook> in(ProcessIdentity process) {
     ProcessMemory memory = new ProcessMemory(ProcFs.anyThread(process.pid()));
     return HookPages.in(memory, ProcFs.memory(process.pid()))
-        .map(pages -> new DriverHook(process, memory, pages));
+        .map(pages -> new DriverHook(process, pages));
   }
 
   /**
@@ -264,7 +259,7 @@ public final class DriverHook {
 
   /** Returns what the driver has done with the hook so far. */
   public Work work() throws NativeCallException {
-    return pages.work(memory);
+    return pages.work();
   }
 
   /**
@@ -282,17 +277,17 @@ public final class DriverHook {
         task -> ending.isEmpty() || !ending.contains(RestoreThread.ownNumber(task)),
         thread -> {
           point(thread, pages, false);
-          pages.arm(memory, false);
-          pages.stop(memory);
+          pages.arm(false);
+          pages.stop();
           thread.call(SystemCall.FUTEX, pages.number(), FUTEX_WAKE_PRIVATE, Integer.MAX_VALUE, 0);
           if (!haveEnded()) {
             throw new IOException(
                 "the threads of the hook in process %s have not ended".formatted(process.pid()));
           }
           // The last thread has unmapped the region, unless none was ever started.
-          unmap(thread, pages.region(memory));
-          unmap(thread, pages.stacks(memory));
-          pages.forgetMemory(memory);
+          unmap(thread, pages.region());
+          unmap(thread, pages.stacks());
+          pages.forgetMemory();
           return true;
         });
   }
@@ -300,9 +295,9 @@ public final class DriverHook {
   /** Returns the numbers of the running threads, as soon as all of them have one. */
   private Set<Integer> threads() throws NativeCallException {
     try (Polling polling = new Polling(ENDING)) {
-      Set<Integer> numbers = pages.threads(memory);
+      Set<Integer> numbers = pages.threads();
       while (numbers.contains(HookPages.NO_NUMBER_YET) && polling.pause()) {
-        numbers = pages.threads(memory);
+        numbers = pages.threads();
       }
       return numbers;
     }
@@ -311,7 +306,7 @@ public final class DriverHook {
   private boolean haveEnded() throws NativeCallException {
     try (Polling polling = new Polling(ENDING)) {
       boolean inTime = true;
-      while (inTime && !pages.threads(memory).isEmpty()) {
+      while (inTime && !pages.threads().isEmpty()) {
         inTime = polling.pause();
       }
       return inTime;
@@ -345,14 +340,7 @@ public final class DriverHook {
       thread.call(SystemCall.MADVISE, pages.data(), HookPages.PAGE, MADV_WIPEONFORK);
       long start = thread.map(threads * STACK);
       AddressRange stacks = new AddressRange(start, start + threads * STACK);
-      pages.prepare(
-          memory,
-          RestoreThread.ownNumber(restoreThread),
-          region,
-          stacks,
-          threads,
-          IDLE_SECONDS,
-          saves);
+      pages.prepare(RestoreThread.ownNumber(restoreThread), region, stacks, threads, saves);
       // From here on the last thread of the hook unmaps the region.
       thread.cancelExitCall(); // of the stacks
       if (there.isEmpty()) {
@@ -362,7 +350,7 @@ public final class DriverHook {
         thread.cancelExitCall();
       }
       start(pages, stacks.start());
-      pages.arm(memory, true);
+      pages.arm(true);
       point(thread, pages, true);
       return pages;
     }
@@ -442,7 +430,7 @@ public final class DriverHook {
             throw noMore;
           }
           LOG.debug("process {} may have only {} threads more", thread.pid(), i, noMore);
-          pages.started(memory, i, threads);
+          pages.started(i, threads);
           return;
         }
       }

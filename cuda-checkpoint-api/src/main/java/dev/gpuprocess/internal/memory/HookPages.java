@@ -22,12 +22,14 @@ import java.util.Set;
  * stay when the hook is removed, since a thread may just be leaving them, and the next hook uses
  * them.
  *
+ * @param memory of the process
  * @param address of the code
  * @param slots the pointers that lead to the code while the hook is set
  * @param worker the address where a thread begins
  * @param storeRoutine the address of {@code mov %r9,(%r8); syscall; ret}
  */
-record HookPages(long address, List<ReplacedSlot> slots, long worker, long storeRoutine) {
+record HookPages(
+    ProcessMemory memory, long address, List<ReplacedSlot> slots, long worker, long storeRoutine) {
 
   private static final String RESOURCE =
       "/dev/gpuprocess/internal/native/linux-x86_64/driver-hook.bin";
@@ -52,6 +54,9 @@ record HookPages(long address, List<ReplacedSlot> slots, long worker, long store
   private static final int WORKER = 88;
   private static final int STORE = 92;
   private static final int HEAD = 96;
+
+  /** The time after which a thread without work ends. The driver never pauses so long in a copy. */
+  private static final int MOST_IDLE_SECONDS = 10;
 
   private static final int ARMED = 0;
   private static final int RESTORE_THREAD = 4;
@@ -139,6 +144,7 @@ record HookPages(long address, List<ReplacedSlot> slots, long worker, long store
     }
     return Optional.of(
         new HookPages(
+            memory,
             address,
             List.copyOf(slots),
             address + head.getInt(WORKER),
@@ -177,16 +183,13 @@ record HookPages(long address, List<ReplacedSlot> slots, long worker, long store
    * @param region memory for save areas; empty for none
    * @param stacks of the threads
    * @param threads how many will be started
-   * @param idleSeconds after which a thread without work ends
    * @param saves whether the recorded save areas of the last checkpoint are cleared
    */
   void prepare(
-      ProcessMemory memory,
       int restoreThread,
       Optional<AddressRange> region,
       AddressRange stacks,
       int threads,
-      int idleSeconds,
       boolean saves)
       throws NativeCallException {
     ByteBuffer data = ByteBuffer.allocate(DATA_BYTES).order(ByteOrder.LITTLE_ENDIAN);
@@ -194,7 +197,7 @@ record HookPages(long address, List<ReplacedSlot> slots, long worker, long store
         .putInt(PARTICIPANTS, threads + 1)
         .putLong(NEXT, region.map(AddressRange::start).orElse(0L))
         .putLong(END, region.map(AddressRange::end).orElse(0L))
-        .putInt(IDLE_SECONDS, idleSeconds)
+        .putInt(IDLE_SECONDS, MOST_IDLE_SECONDS)
         .putLong(STACKS, stacks.start())
         .putLong(STACK_BYTES, stacks.bytes())
         .putInt(RUNNING, threads);
@@ -202,7 +205,7 @@ record HookPages(long address, List<ReplacedSlot> slots, long worker, long store
       data.putInt(THREADS + i * Integer.BYTES, NO_NUMBER_YET); // the kernel writes it
     }
     if (!saves) {
-      ByteBuffer before = read(memory);
+      ByteBuffer before = read();
       data.putInt(AREAS, before.getInt(AREAS));
       data.position(AREA);
       data.put(before.slice(AREA, MOST_AREAS * AREA_BYTES));
@@ -211,26 +214,26 @@ record HookPages(long address, List<ReplacedSlot> slots, long worker, long store
   }
 
   /** Begins or ends the division of the driver's copies. */
-  void arm(ProcessMemory memory, boolean armed) throws NativeCallException {
-    writeInt(memory, ARMED, armed ? 1 : 0);
+  void arm(boolean armed) throws NativeCallException {
+    writeInt(ARMED, armed ? 1 : 0);
   }
 
   /** Records that fewer threads were started than planned. */
-  void started(ProcessMemory memory, int threads, int planned) throws NativeCallException {
+  void started(int threads, int planned) throws NativeCallException {
     for (int i = threads; i < planned; i++) {
-      writeInt(memory, THREADS + i * Integer.BYTES, 0);
+      writeInt(THREADS + i * Integer.BYTES, 0);
     }
-    writeInt(memory, RUNNING, threads);
-    writeInt(memory, PARTICIPANTS, threads + 1);
+    writeInt(RUNNING, threads);
+    writeInt(PARTICIPANTS, threads + 1);
   }
 
   /** Requests the end of the threads. The caller must wake those that wait at {@link #number}. */
-  void stop(ProcessMemory memory) throws NativeCallException {
-    writeInt(memory, STOP, 1);
-    writeInt(memory, NUMBER, (int) memory.readLong(number()) + 1);
+  void stop() throws NativeCallException {
+    writeInt(STOP, 1);
+    writeInt(NUMBER, (int) memory.readLong(number()) + 1);
   }
 
-  private void writeInt(ProcessMemory memory, int offset, int value) throws NativeCallException {
+  private void writeInt(int offset, int value) throws NativeCallException {
     memory.write(
         data() + offset,
         ByteBuffer.allocate(Integer.BYTES).order(ByteOrder.LITTLE_ENDIAN).putInt(value).array());
@@ -240,8 +243,8 @@ record HookPages(long address, List<ReplacedSlot> slots, long worker, long store
    * Returns the numbers that the running threads of the hook have in the process's pid namespace.
    * {@link #NO_NUMBER_YET} stands for threads that have not begun to run.
    */
-  Set<Integer> threads(ProcessMemory memory) throws NativeCallException {
-    ByteBuffer data = read(memory);
+  Set<Integer> threads() throws NativeCallException {
+    ByteBuffer data = read();
     Set<Integer> numbers = new HashSet<>();
     for (int i = 0; i < MOST_THREADS; i++) {
       int number = data.getInt(THREADS + i * Integer.BYTES);
@@ -253,14 +256,14 @@ record HookPages(long address, List<ReplacedSlot> slots, long worker, long store
   }
 
   /** Returns the rest of the memory for save areas; empty for nothing. */
-  Optional<AddressRange> region(ProcessMemory memory) throws NativeCallException {
-    ByteBuffer data = read(memory);
+  Optional<AddressRange> region() throws NativeCallException {
+    ByteBuffer data = read();
     return range(data.getLong(NEXT), data.getLong(END));
   }
 
   /** Returns the stacks of the threads; empty for none. */
-  Optional<AddressRange> stacks(ProcessMemory memory) throws NativeCallException {
-    ByteBuffer data = read(memory);
+  Optional<AddressRange> stacks() throws NativeCallException {
+    ByteBuffer data = read();
     long start = data.getLong(STACKS);
     return range(start, start + data.getLong(STACK_BYTES));
   }
@@ -271,14 +274,14 @@ record HookPages(long address, List<ReplacedSlot> slots, long worker, long store
   }
 
   /** Records that the memory was unmapped. */
-  void forgetMemory(ProcessMemory memory) throws NativeCallException {
+  void forgetMemory() throws NativeCallException {
     memory.write(data() + NEXT, new byte[Long.BYTES]);
     memory.write(data() + STACKS, new byte[2 * Long.BYTES]);
   }
 
   /** Returns what the hook has done so far. */
-  DriverHook.Work work(ProcessMemory memory) throws NativeCallException {
-    ByteBuffer data = read(memory);
+  DriverHook.Work work() throws NativeCallException {
+    ByteBuffer data = read();
     List<AddressRange> areas = new ArrayList<>();
     long prepared = 0;
     for (int i = 0; i < Math.min(data.getInt(AREAS), MOST_AREAS); i++) {
@@ -292,7 +295,7 @@ record HookPages(long address, List<ReplacedSlot> slots, long worker, long store
         areas, prepared, data.getLong(COPIES) == 0 ? 0 : data.getLong(COPIED));
   }
 
-  private ByteBuffer read(ProcessMemory memory) throws NativeCallException {
+  private ByteBuffer read() throws NativeCallException {
     return ByteBuffer.wrap(memory.read(data(), DATA_BYTES)).order(ByteOrder.LITTLE_ENDIAN);
   }
 }
