@@ -1,8 +1,8 @@
-/* Is preloaded into a job. A process that has used CUDA and forks leaves to its child the device files of the driver, open
- * and mapped. CUDA is unusable in such a child, the driver does not know it, and CRIU cannot dump it. So in every child,
- * before fork returns there, each descriptor of a device is replaced by one of /dev/null, which keeps its number taken, and
- * each mapping by memory that nobody can access, which keeps its addresses taken.
- * Only system calls here: the child of a program with threads may do nothing else. */
+/* A library that is preloaded into a launched process. The child of a process that has used CUDA inherits the device files
+ * of the driver, open and mapped. The child cannot use CUDA, the driver has no state for it, and CRIU cannot dump it. So in
+ * every child, before fork returns, each descriptor of a device is replaced by one of /dev/null, so that its number stays in
+ * use, and each mapping by inaccessible memory, so that its addresses stay in use.
+ * Only system calls are allowed here, since the parent may have several threads. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
 
 static const char device[] = "/dev/nvidia";
 
-/* The simulated driver of the fixtures has its devices below directories that are called so. */
+/* The simulated driver of the fixtures has its devices below directories with this name. */
 static const char simulated[] = "/libcuda-sim";
 
 enum { NAME = 4096, CHUNK = 8192 };
@@ -26,7 +26,7 @@ static int begins_with(const char *text, const char *wanted) {
   return *wanted == 0;
 }
 
-/* Whether it is a device file of the driver, and not a file of somebody who is called dev. */
+/* Returns whether a path is a device file of the driver, and not below a home directory called dev. */
 static int is_device(const char *path) {
   if (begins_with(path, device)) return 1;
   while (*path != 0 && !begins_with(path, simulated)) path++;
@@ -92,7 +92,7 @@ static void cover(const char *line) {
     mmap((void *)from, to - from, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
 }
 
-/* The kernel gives whole lines, and goes on behind the last address however the mappings change meanwhile. */
+/* The kernel returns whole lines, and continues after the last address if the mappings have changed. */
 static void release_mappings(void) {
   char text[CHUNK];
   size_t kept = 0;

@@ -1,10 +1,10 @@
-/* Runs inside of a process while its GPU memory is checkpointed or restored, instead of the memcpy, memmove and mmap
- * that libcuda calls. The driver's restore thread copies in pieces of 2 MiB; here each is divided among threads
- * that wait for it, and the memory that the driver asks for is memory that is there already. All other calls, and all
- * other threads, get what they got before.
+/* Code that runs in a process while its GPU memory is checkpointed or restored. libcuda calls it instead of memcpy,
+ * memmove and mmap. The driver's restore thread copies 2 MiB at a time; here each of these copies is divided among
+ * waiting threads, and the driver's mapping is prepared memory. Other calls, and other threads, are passed on to the
+ * original functions.
  *
- * Position independent, with no library and no data of its own, and it may be left behind: when the controller is
- * killed the threads end after a while, and this copies as the C library does. */
+ * The code is position independent and has no library and no data of its own. It may stay in the process: if the
+ * controller is killed, the threads end after a while, and this code copies as the C library does. */
 #include "hook.h"
 
 #include <emmintrin.h>
@@ -12,8 +12,8 @@
 #define LEAST (256u << 10)  /* bytes of a copy that is divided */
 #define HUGE_PAGE (2u << 20)
 #define PAGE 4096u
-#define SPIN 20000          /* pauses before a thread sleeps: a millisecond or so */
-#define CLOSED UINT32_MAX   /* as a ticket's piece: there is no copy */
+#define SPIN 20000          /* pauses before a thread sleeps: about a millisecond */
+#define CLOSED UINT32_MAX   /* the piece of a ticket without a copy */
 
 #define NR_MUNMAP 11
 #define NR_MADVISE 28
@@ -63,7 +63,7 @@ static void bytes_by_bytes(char *to, const char *from, size_t bytes) {
   __asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(bytes) : : "memory");
 }
 
-/* Past the caches: neither side is looked at again soon. */
+/* Copies past the caches, since neither side is read again soon. */
 static void stream(char *to, const char *from, size_t bytes) {
   size_t head_bytes = -(uintptr_t)to & 63;
   if (head_bytes > bytes) head_bytes = bytes;
@@ -86,9 +86,9 @@ static void stream(char *to, const char *from, size_t bytes) {
   bytes_by_bytes(to, from, bytes);
 }
 
-/* Takes a piece of the copy that there is and copies it; false when all are taken. Nobody else can have the same one:
- * the ticket is that of this very copy and piece, or the exchange fails. What is read before it belongs to that copy,
- * since nothing of a copy changes until all of its pieces are taken and done. */
+/* Takes a piece of the current copy and copies it; returns false if all pieces are taken. No other thread takes the same
+ * piece, since the exchange fails unless the ticket is still the one of this copy and piece. The fields that are read
+ * before the exchange belong to this copy, since they change only after all of its pieces are copied. */
 static int take_piece(struct hook_data *h) {
   uint64_t ticket = __atomic_load_n(&h->ticket, __ATOMIC_ACQUIRE);
   for (;;) {
@@ -106,7 +106,7 @@ static int take_piece(struct hook_data *h) {
   }
 }
 
-/* Those of the pieces that others have taken are waited for: they are being copied, if slowly. */
+/* Waits for the pieces that other threads have taken. */
 static void await_others(struct hook_data *h, uint32_t pieces) {
   uint32_t done = __atomic_load_n(&h->done, __ATOMIC_SEQ_CST);
   for (int spins = 0; done != pieces && spins < SPIN; spins++) {
@@ -122,13 +122,13 @@ static void await_others(struct hook_data *h, uint32_t pieces) {
   __atomic_store_n(&h->awaited, 0, __ATOMIC_SEQ_CST);
 }
 
-/* Called by the restore thread alone. */
+/* Only the restore thread calls this. */
 static void divide(struct hook_data *h, void *to, const void *from, size_t bytes) {
   uint64_t share = 2 * (uint64_t)h->participants;
   uint64_t piece = (bytes / share + PAGE) & ~(uint64_t)(PAGE - 1);
   uint64_t pieces = (bytes + piece - 1) / piece;
   uint32_t number = h->number + 1;
-  /* A thread that still looks at the last copy must not take a piece of it any more. */
+  /* A thread that has read the last copy must no longer take a piece of it. */
   __atomic_store_n(&h->ticket, (uint64_t)h->number << 32 | CLOSED, __ATOMIC_SEQ_CST);
   __atomic_store_n(&h->to, (uintptr_t)to, __ATOMIC_RELAXED);
   __atomic_store_n(&h->from, (uintptr_t)from, __ATOMIC_RELAXED);
@@ -166,8 +166,8 @@ __attribute__((used)) void *hook_memmove(void *to, const void *from, size_t byte
   return to;
 }
 
-/* Memory that is there already; 0 when there is not so much. The driver unmaps just what it asked for, so nothing else
- * may be mapped behind it. */
+/* Takes prepared memory; returns 0 if there is too little. The driver unmaps only the bytes that it asked for, so the
+ * rest of the last huge page is unmapped here. */
 static uintptr_t prepared(struct hook_data *h, size_t bytes) {
   size_t pages = (bytes + PAGE - 1) & ~(size_t)(PAGE - 1);
   size_t all = (bytes + HUGE_PAGE - 1) & ~(size_t)(HUGE_PAGE - 1);
@@ -187,7 +187,7 @@ static void *map(void *(*old)(void *, size_t, int, int, int, long), void *where,
   uintptr_t made = prepared(h, bytes);
   int is_prepared = made != 0;
   if (!is_prepared) {
-    /* In huge pages, if there are some, each of them when it is written. */
+    /* Huge pages, if available, made when they are written. */
     made = (uintptr_t)old(where, bytes, protection, flags & ~MAP_POPULATE, file, offset);
     if (made == UINTPTR_MAX) return (void *)made;
     call(NR_MADVISE, made, bytes, MADV_HUGEPAGE, 0);
@@ -208,7 +208,7 @@ __attribute__((used)) void *hook_mmap64(void *where, size_t bytes, int protectio
   return map(head.mmap64, where, bytes, protection, flags, file, offset);
 }
 
-/* Returns whether there was another copy within a second. */
+/* Returns whether another copy began within a second. */
 static int await_copy(struct hook_data *h, uint32_t seen) {
   for (int spins = 0; spins < SPIN; spins++) {
     if (__atomic_load_n(&h->number, __ATOMIC_ACQUIRE) != seen) return 1;
@@ -223,14 +223,14 @@ static int await_copy(struct hook_data *h, uint32_t seen) {
   return answer != -ETIMEDOUT;
 }
 
-/* The last thread gives back what the driver has not asked for, in a way that the driver cannot get it meanwhile. */
+/* The last thread unmaps the rest of the prepared memory, which the driver can no longer take. */
 static void leave(struct hook_data *h) {
   if (__atomic_sub_fetch(&h->running, 1, __ATOMIC_SEQ_CST) > 0) return;
   uint64_t next = __atomic_exchange_n(&h->next, 0, __ATOMIC_SEQ_CST);
   if (next != 0 && next < h->end) call(NR_MUNMAP, next, h->end - next, 0, 0);
 }
 
-/* A thread of its own, on a small stack, with all signals blocked. */
+/* A thread of the hook, on a small stack, with all signals blocked. */
 __attribute__((used, noreturn)) void hook_worker(void) {
   struct hook_data *h = data();
   char name[16] = {'g', 'p', 'u', '-', 'm', 'e', 'm', 'o', 'r', 'y', '-', 'c', 'o', 'p', 'y', 0};

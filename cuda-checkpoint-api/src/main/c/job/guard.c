@@ -1,16 +1,16 @@
 /* guard PID START yes|no ENTRY
- * Ends a job, or lets it go, when the JVM that has started it ends, however that ends. Is started by that JVM, and is no
- * part of the job: its session is another, and it has nothing of the job open but 3, a pidfd of its root PID, which started
- * at tick START. 0 is a SEQPACKET socket to the JVM, of single bytes:
+ * Ends a job, or releases it, when the JVM that has started it exits or crashes. That JVM starts the guard. The guard has
+ * another session than the job, and its descriptor 3 is a pidfd of the job's root PID, which started at tick START.
+ * Descriptor 0 is a SEQPACKET socket to the JVM, with messages of one byte:
  *   sent       r ready
  *   received   t   SIGTERM to every process of the job
- *              k   SIGKILL, until none is left
- *              end of file   the JVM is gone, or lets the job go: when the argument is yes, the same as k
- *              l   let go: end
- * When the JVM is gone it removes the file ENTRY, the job's entry in the journal, once it has ended the job.
- * It ends when the job has ended, all of it: the root, its descendants, and what is in its session or in one that one of
- * them leads. A pid is no identity: each process is signalled by a pidfd, when that has been seen to be of the process that
- * was found. */
+ *              k   SIGKILL, until no process is left
+ *              end of file   the JVM has exited, or releases the job: the same as k if the argument is yes, else as l
+ *              l   release the job: exit
+ * After an exit of the JVM, the guard removes the file ENTRY, the job's entry in the journal, once the job has ended.
+ * The guard exits when all processes of the job have ended: the root, its descendants, and the processes in the sessions
+ * of these. A pid is not an identity: each process is signalled by a pidfd, after a check that the pidfd is of the process
+ * that was found. */
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -39,7 +39,7 @@ struct process {
 
 struct session {
   int id;
-  unsigned long long start; /* of its leader; 0 where that is not known any more */
+  unsigned long long start; /* of its leader; 0 if unknown */
 };
 
 static struct process *found;
@@ -58,7 +58,7 @@ static void *larger(void *block, size_t *room_of, size_t each) {
   return block;
 }
 
-/* A process whose first thread has ended is a zombie that has other threads. */
+/* A process whose first thread has ended is a zombie with other threads. */
 static bool read_process(int pid, struct process *into) {
   char path[64], text[1024], state;
   long threads;
@@ -85,15 +85,15 @@ static struct process *of_pid(int pid) {
   return NULL;
 }
 
-static void know(int id, unsigned long long start) {
+static void add_session(int id, unsigned long long start) {
   for (size_t each = 0; each < known; each++)
     if (sessions[each].id == id) return;
   if (known == known_room) sessions = larger(sessions, &known_room, sizeof *sessions);
   sessions[known++] = (struct session){id, start};
 }
 
-/* The number of a session is taken as long as a process is in it. When its leader is another process than before, all of
- * the session has ended, and somebody else has the number: the same job, restored. */
+/* The id of a session is in use while a process is in the session. If its leader is another process than before, the old
+ * session has ended, and the id belongs to another one, such as that of the restored job. */
 static void forget_old_sessions(void) {
   size_t kept = 0;
   for (size_t each = 0; each < known; each++) {
@@ -109,8 +109,8 @@ static bool in_known_session(int id) {
   return false;
 }
 
-/* Finds the members that live, and returns how many. */
-static size_t look(void) {
+/* Finds the living members, and returns how many there are. */
+static size_t find_members(void) {
   processes = 0;
   DIR *proc = opendir("/proc");
   if (proc == NULL) exit(3);
@@ -132,7 +132,7 @@ static size_t look(void) {
       if ((one->pid == root_pid && one->start == root_start) || in_known_session(one->session) ||
           (parent != NULL && parent->member)) {
         one->member = more = true;
-        if (one->session == one->pid) know(one->pid, one->start);
+        if (one->session == one->pid) add_session(one->pid, one->start);
         if (one->alive) members++;
       }
     }
@@ -140,7 +140,7 @@ static size_t look(void) {
   return members;
 }
 
-/* A descriptor of the process that was found, or -1 if it is gone. */
+/* Returns a pidfd of a process that was found, or -1 if the process has ended. */
 static int hold(const struct process *one) {
   struct process now;
   int descriptor = (int)syscall(SYS_pidfd_open, one->pid, 0);
@@ -156,7 +156,7 @@ static void signal_all(int number) {
     int descriptor = hold(&found[each]);
     if (descriptor < 0) continue;
     siginfo_t info = {.si_signo = number, .si_code = SI_QUEUE};
-    info.si_value.sival_int = TO_EVERYONE; /* a root that passes signals on need not do so */
+    info.si_value.sival_int = TO_EVERYONE; /* tells the root not to forward the signal */
     syscall(SYS_pidfd_send_signal, descriptor, number, &info, 0);
     close(descriptor);
   }
@@ -171,17 +171,17 @@ static double now(void) {
 static void kill_all(void) {
   double end = now() + LONGEST_KILL_S;
   size_t left;
-  while ((left = look()) > 0 && now() < end) {
+  while ((left = find_members()) > 0 && now() < end) {
     signal_all(SIGKILL);
     struct pollfd root = {ROOT, POLLIN, 0};
     bool gone = poll(&root, 1, ROUND_MS) > 0;
-    if (gone && look() > 0) poll(NULL, 0, ROUND_MS / 10);
+    if (gone && find_members() > 0) poll(NULL, 0, ROUND_MS / 10);
   }
   if (left == 0 && orphaned) unlink(entry);
   exit(0);
 }
 
-/* Descriptors of all members that live, behind the first one; as many as can be had. */
+/* Opens pidfds of all living members, after the first entry; as many as possible. */
 static size_t watch(struct pollfd **polled, size_t *polled_room) {
   size_t count = 1;
   for (size_t each = 0; each < processes; each++) {
@@ -193,7 +193,7 @@ static size_t watch(struct pollfd **polled, size_t *polled_room) {
   return count;
 }
 
-static void obey(bool ends_with_jvm) {
+static void receive_order(bool ends_with_jvm) {
   char order;
   ssize_t got;
   do got = recv(CONTROL, &order, 1, 0);
@@ -202,35 +202,35 @@ static void obey(bool ends_with_jvm) {
   if (orphaned) order = ends_with_jvm ? 'k' : 'l';
   if (order == 'l') exit(0);
   if (order == 'k') kill_all();
-  if (order == 't' && look() > 0) signal_all(SIGTERM);
+  if (order == 't' && find_members() > 0) signal_all(SIGTERM);
 }
 
 int guard_job(int argc, char **argv) {
   if (argc != 4) return 2;
-  if (chdir("/") != 0) return 3; /* no directory of the JVM is held */
+  if (chdir("/") != 0) return 3; /* keeps no directory of the JVM in use */
   root_pid = atoi(argv[0]);
   root_start = strtoull(argv[1], NULL, 10);
   bool ends_with_jvm = strcmp(argv[2], "yes") == 0;
   entry = argv[3];
-  know(root_pid, root_start);
+  add_session(root_pid, root_start);
   size_t polled_room = 0;
   struct pollfd *polled = larger(NULL, &polled_room, sizeof *polled);
   if (send(CONTROL, "r", 1, MSG_NOSIGNAL) != 1) return 3;
   struct pollfd both[] = {{CONTROL, POLLIN, 0}, {ROOT, POLLIN, 0}};
   while (both[1].revents == 0) {
     int seen = poll(both, 2, -1);
-    if (seen < 0 && errno == EINTR) continue; /* revents are those of the last time */
+    if (seen < 0 && errno == EINTR) continue; /* revents are unchanged */
     if (seen < 0) return 3;
-    if (both[0].revents != 0) obey(ends_with_jvm);
+    if (both[0].revents != 0) receive_order(ends_with_jvm);
   }
-  /* The root has ended. What is left of its session may have others, which are seen when one of those ends. */
-  while (look() > 0) {
+  /* The root has ended. The rest of the job may start more processes, which are found when one of these ends. */
+  while (find_members() > 0) {
     size_t count = watch(&polled, &polled_room);
     polled[0] = (struct pollfd){CONTROL, POLLIN, 0};
     int seen = poll(polled, count, count == 1 ? ROUND_MS : -1);
     bool order = seen > 0 && polled[0].revents != 0;
     for (size_t each = 1; each < count; each++) close(polled[each].fd);
-    if (order) obey(ends_with_jvm);
+    if (order) receive_order(ends_with_jvm);
   }
   return 0;
 }

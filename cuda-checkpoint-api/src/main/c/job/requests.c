@@ -1,21 +1,21 @@
-/* The root of a job that may ask for snapshots of itself. The command is its child. It is part of the job, is dumped and
- * restored with it, and so can hold a connection over both:
- *   SIGUSR1, SIGUSR2   ask for a snapshot when the GPU is idle, or now
- *   the socket         takes a line, `idle` or `now`, and answers with one:
- *                        original            the snapshot was made, and this is the process that it was made of
- *                        restored            this process came back from an image
- *                        asked               to processes outside of the job, which are in no image
+/* The root of a job that may request snapshots of itself. The command is its child. The root is part of the job and is dumped
+ * and restored with it, so it keeps the connections of the job's processes:
+ *   SIGUSR1, SIGUSR2   request a snapshot when the GPU is idle, or now
+ *   the socket         takes a line, `idle` or `now`, and answers with a line:
+ *                        original            the snapshot was made, and the client is in the original job
+ *                        restored            the client was restored from an image
+ *                        asked               to clients outside of the job, which are in no image
  *                        refused: WHY
- * Every other signal goes on to the command, and its exit status is that of the job. The program's own handlers are its own:
- * nothing of this is in its process.
+ * Every other signal is forwarded to the command, whose exit status is that of the job. The program keeps its own signal
+ * handlers, since nothing here is in its process.
  *
- * What is asked goes into a FIFO, `idle TOKEN` or `now TOKEN`, which is open for an instant: CRIU could not dump a connection
- * to a controller. It answers through the socket:
- *   begun TOKEN         who asks from now on is not in the image
- *   original TOKEN, refused: TOKEN WHY        the end
- *   taken NAME          after a restore: the FIFO, asks-NAME, is for this process again, and not for another copy
- * Who holds connections is told by this process itself that it was restored: it has another start time, or another boot. So
- * it does not matter who restores it, and where. */
+ * A request is written to a FIFO, as `idle TOKEN` or `now TOKEN`. The FIFO is open only for the write, since CRIU could not
+ * dump a connection to a controller. The controller answers through the socket:
+ *   begun TOKEN         later requests are not part of this snapshot
+ *   original TOKEN, refused: TOKEN WHY        the end of the snapshot
+ *   taken NAME          after a restore: the FIFO, asks-NAME, belongs to this process, and not to another copy
+ * The root itself detects that it was restored, by another start time or boot, and answers its clients. So any controller can
+ * restore the job, on any host. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -36,7 +36,7 @@
 
 #include "job.h"
 
-/* Of the connections WAITING at most are of processes that wait for a snapshot: the controller needs one, too. */
+/* At most WAITING connections wait for a snapshot, so that the controller can connect too. */
 enum { WAITING = 64, MOST = 2 * WAITING, LINE = 640, TOKEN = 16, DEEPEST = 4096 };
 enum { TICK_MS = 100, SPEAK_TICKS = 50, LOOK_TICKS = 50 };
 
@@ -48,25 +48,25 @@ struct client {
 
 static struct sockaddr_un address = {.sun_family = AF_UNIX};
 static const char *requests;
-static bool taken = true; /* whether what goes into the FIFO is of this process, as far as is known */
+static bool taken = true; /* whether the FIFO belongs to this process, as far as is known */
 static int listener = -1;
 
 static struct client clients[MOST];
 static int connected;
 
-/* What is asked for and not answered. */
+/* The request that is not answered yet. */
 static struct {
   bool open, urgent, begun;
   int ticks;
   char token[TOKEN + 1];
-} round_;
+} request;
 
 static char self[128];
 static pid_t command;
 
 static volatile sig_atomic_t caught[_NSIG];
 
-/* Async-signal-safe, and leaves errno alone. What the guard sends to every process of the job need not go on. */
+/* Async-signal-safe, and does not change errno. A signal that the guard sends to every process is not forwarded. */
 static void on_signal(int number, siginfo_t *info, void *context) {
   (void)context;
   if (info->si_code == SI_QUEUE && info->si_value.sival_int == TO_EVERYONE) return;
@@ -101,7 +101,7 @@ static ssize_t read_file(const char *path, char *text, size_t size) {
   return length;
 }
 
-/* The parent and the start time of a process. */
+/* Reads the parent and the start time of a process. */
 static bool read_stat(int pid, int *parent, unsigned long long *start) {
   char path[64], text[1024];
   snprintf(path, sizeof path, "/proc/%d/stat", pid);
@@ -111,7 +111,7 @@ static bool read_stat(int pid, int *parent, unsigned long long *start) {
          sscanf(after + 1, " %*c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", parent, start) == 2;
 }
 
-/* Which process this is, over boots and hosts. Empty where that cannot be read. */
+/* Identifies this process over boots and hosts; empty if it cannot be read. */
 static void identify(char *into, size_t size) {
   char boot[64];
   int parent;
@@ -142,7 +142,7 @@ static int waiting(void) {
   return count;
 }
 
-/* Without waiting for somebody who does not read. */
+/* Answers a client, without waiting for it to read. */
 static void answer(struct client *client, const char *text) {
   char line[LINE + 2];
   int length = snprintf(line, sizeof line, "%s\n", text);
@@ -151,19 +151,19 @@ static void answer(struct client *client, const char *text) {
 }
 
 static void answer_all(const char *text) {
-  round_.open = round_.begun = round_.urgent = false;
+  request.open = request.begun = request.urgent = false;
   for (int each = 0; each < connected; each++)
     if (clients[each].fd >= 0 && clients[each].waits) answer(&clients[each], text);
 }
 
-/* Fails when nobody takes requests. */
+/* Fails if no controller reads requests. */
 static int open_requests(void) { return taken ? open(requests, O_WRONLY | O_NONBLOCK | O_CLOEXEC) : -1; }
 
 static bool send_request(void) {
   char line[LINE];
   int fifo = open_requests();
   if (fifo < 0) return false;
-  int length = snprintf(line, sizeof line, "%s %s\n", round_.urgent ? "now" : "idle", round_.token);
+  int length = snprintf(line, sizeof line, "%s %s\n", request.urgent ? "now" : "idle", request.token);
   bool sent = write(fifo, line, (size_t)length) == length;
   close(fifo);
   return sent;
@@ -175,33 +175,33 @@ static bool is_taken(void) {
   return fifo >= 0;
 }
 
-/* Joins what is asked for already. Answers why not. */
+/* Makes a request, or joins the current one. Returns NULL or the reason for a refusal. */
 static const char *ask(bool urgent) {
-  if (round_.begun) return "refused: a snapshot is being made, ask again when it is done";
-  if (round_.open && (round_.urgent || !urgent)) return NULL;
-  if (!round_.open) {
+  if (request.begun) return "refused: a snapshot is being made, ask again when it is done";
+  if (request.open && (request.urgent || !urgent)) return NULL;
+  if (!request.open) {
     unsigned char random[TOKEN / 2];
-    if (getrandom(random, sizeof random, 0) != sizeof random) return "refused: there is no randomness";
-    for (int each = 0; each < TOKEN / 2; each++) snprintf(round_.token + 2 * each, 3, "%02x", random[each]);
+    if (getrandom(random, sizeof random, 0) != sizeof random) return "refused: no random number is available";
+    for (int each = 0; each < TOKEN / 2; each++) snprintf(request.token + 2 * each, 3, "%02x", random[each]);
   }
-  bool was_open = round_.open;
-  round_.open = true;
-  round_.urgent = urgent;
-  round_.ticks = 0;
+  bool was_open = request.open;
+  request.open = true;
+  request.urgent = urgent;
+  request.ticks = 0;
   if (send_request()) return NULL;
-  round_.urgent = false;
-  round_.open = was_open;
-  return "refused: nobody takes requests of this job now";
+  request.urgent = false;
+  request.open = was_open;
+  return "refused: no controller takes requests of this job now";
 }
 
 static bool takes(const char *line, const char *verb, const char **rest) {
   size_t length = strlen(verb);
-  if (strncmp(line, verb, length) != 0 || !round_.open || strncmp(line + length, round_.token, TOKEN) != 0) return false;
+  if (strncmp(line, verb, length) != 0 || !request.open || strncmp(line + length, request.token, TOKEN) != 0) return false;
   *rest = line + length + TOKEN;
   return **rest == 0 || **rest == ' ';
 }
 
-static void obey(struct client *client) {
+static void serve_line(struct client *client) {
   const char *rest, *line = client->line;
   struct ucred peer = {0};
   socklen_t size = sizeof peer;
@@ -217,7 +217,7 @@ static void obey(struct client *client) {
       client->waits = true;
     }
   } else if (takes(line, "begun ", &rest)) {
-    round_.begun = true;
+    request.begun = true;
     answer(client, "ok");
   } else if (takes(line, "original ", &rest)) {
     answer(client, "ok");
@@ -235,7 +235,7 @@ static void obey(struct client *client) {
   }
 }
 
-static void hear(struct client *client) {
+static void receive(struct client *client) {
   ssize_t got = recv(client->fd, client->line + client->length, (size_t)(LINE - 1 - client->length), MSG_DONTWAIT);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (got <= 0) {
@@ -251,10 +251,10 @@ static void hear(struct client *client) {
   }
   *end = 0;
   if (end > client->line && end[-1] == '\r') end[-1] = 0;
-  obey(client);
+  serve_line(client);
 }
 
-/* CRIU cannot dump a connection that is not accepted yet. */
+/* Accepts all connections, since CRIU cannot dump one that is not accepted yet. */
 static void accept_all(void) {
   for (int fd; connected < MOST && (fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC)) >= 0;)
     clients[connected++] = (struct client){.fd = fd};
@@ -267,7 +267,7 @@ static void forget_dropped(void) {
   connected = kept;
 }
 
-static void look_at_self(void) {
+static void detect_restore(void) {
   char now[sizeof self];
   identify(now, sizeof now);
   if (now[0] == 0 || strcmp(now, self) == 0) return;
@@ -276,7 +276,7 @@ static void look_at_self(void) {
   answer_all("restored");
 }
 
-/* Time in which this process stood still counts as little, however long that was. */
+/* Returns whether a tick has passed. Any time in which this process was stopped counts as one tick. */
 static bool is_tick(void) {
   static long long last;
   struct timespec time;
@@ -292,8 +292,8 @@ static void tick(void) {
     struct client *client = &clients[each];
     if (client->fd >= 0 && !client->waits && ++client->ticks > SPEAK_TICKS) answer(client, "refused: nothing was asked");
   }
-  if (round_.open && ++round_.ticks % LOOK_TICKS == 0 && !is_taken())
-    answer_all("refused: who takes the requests of this job has gone");
+  if (request.open && ++request.ticks % LOOK_TICKS == 0 && !is_taken())
+    answer_all("refused: the controller of this job has exited");
 }
 
 static void end(int status) {
@@ -340,17 +340,17 @@ static void serve(const sigset_t *mask) {
     for (int each = 0; each < count; each++)
       polled[each] = (struct pollfd){clients[each].fd, clients[each].waits ? 0 : POLLIN, 0};
     polled[count] = (struct pollfd){count < MOST ? listener : -1, POLLIN, 0};
-    int ready = ppoll(polled, (nfds_t)count + 1, count > 0 || round_.open ? &patience : NULL, mask);
+    int ready = ppoll(polled, (nfds_t)count + 1, count > 0 || request.open ? &patience : NULL, mask);
     reap();
-    look_at_self();
+    detect_restore();
     take_signals();
     for (int each = 0; ready > 0 && each < count; each++) {
       struct client *client = &clients[each];
       if (client->fd < 0 || polled[each].revents == 0) continue;
       if (client->waits) {
-        drop(client); /* it has gone: whoever only sends no more still waits */
+        drop(client); /* it has disconnected; a half-closed connection still waits */
       } else {
-        hear(client);
+        receive(client);
       }
     }
     if (is_tick()) tick();
@@ -360,7 +360,7 @@ static void serve(const sigset_t *mask) {
 }
 
 int listen_for_requests(const char *socket_path, const char *requests_path) {
-  requests = strdup(requests_path); /* the arguments do not stay */
+  requests = strdup(requests_path); /* the arguments are overwritten later */
   if (requests == NULL) return -1;
   if (strlen(socket_path) >= sizeof address.sun_path) {
     errno = ENAMETOOLONG;
@@ -377,8 +377,8 @@ int listen_for_requests(const char *socket_path, const char *requests_path) {
   return answer;
 }
 
-/* Everybody can read the arguments of a process, and those of this one have the job's environment in them. What does not end
- * with a NUL is shown up to its first one. */
+/* Replaces the arguments, which every user can read and which contain the job's environment. The kernel shows arguments
+ * that do not end with a NUL up to their first NUL. */
 static void set_title(char **arguments, char **words) {
   char title[1024] = "gpuprocess-root:", **last = arguments;
   while (last[1] != NULL) last++;
@@ -401,9 +401,9 @@ int begin_to_serve(int to_close, char **arguments, char **words) {
   command = fork();
   if (command < 0) return -1;
   if (command == 0) {
-    /* A group of its own, which it can signal without this process; and it ends with it, as a job does with its root. */
+    /* A process group of its own, which it can signal without this process. The command is killed if this process ends. */
     if (setpgid(0, 0) != 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || sigprocmask(SIG_SETMASK, &mask, NULL) != 0) return -1;
-    if (getppid() != root) _exit(124); /* it has ended before that could tell */
+    if (getppid() != root) _exit(124); /* the root has ended before the signal was requested */
     return 0;
   }
   close(to_close);

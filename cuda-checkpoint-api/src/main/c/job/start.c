@@ -1,20 +1,20 @@
 /* start [OPTION VALUE]... -- COMMAND [ARGUMENT]...
- * Is started by the JVM as the leader of a session, prepares everything, and becomes the command.
- *   isolate yes      in a pid namespace and a mount namespace of its own, as the first process there
- *   directory PATH   to run in
+ * The JVM starts this program as the leader of a session. It prepares the job and executes the command.
+ *   isolate yes      a pid namespace and a mount namespace of its own, as the first process there
+ *   directory PATH   working directory
  *   in PATH          standard input
- *   out PATH, err PATH        standard output and error: a file that is emptied
- *   out+ PATH, err+ PATH      the same, appended to
- *   join yes         standard error goes where standard output goes
+ *   out PATH, err PATH        standard output and error: a file that is truncated
+ *   out+ PATH, err+ PATH      standard output and error: a file that is appended to
+ *   join yes         standard error is standard output
  *   unset NAME, set NAME=VALUE
- *   job-file PATH    made, empty, and CUDA_CHECKPOINT_JOB_FILE names it
- *   preload PATH     goes behind what LD_PRELOAD has
- *   socket PATH, requests PATH       requests for snapshots are taken, see requests.c
- * What is not given stays: descriptors 0 to 2, and the environment. Files are opened here, since CRIU wants those of an
- * isolated job opened inside.
- * Descriptor 3 is a SEQPACKET socket to the JVM, of struct message. Sent: PID (isolated jobs: the pid of the job; this
- * process ends), READY, and FAILED. Received: GO. The command begins only then, so that a JVM that is killed before leaves
- * nothing behind. The socket is closed by the exec, and that is how the JVM knows that it went well. */
+ *   job-file PATH    an empty file that is created, and named by CUDA_CHECKPOINT_JOB_FILE
+ *   preload PATH     is appended to LD_PRELOAD
+ *   socket PATH, requests PATH       accepts snapshot requests, see requests.c
+ * Descriptors 0 to 2 and the environment are inherited otherwise. The files are opened here, since CRIU requires those of an
+ * isolated job to be opened in its mount namespace.
+ * Descriptor 3 is a SEQPACKET socket to the JVM, with messages of struct message. Sent: PID (of an isolated job; this
+ * process exits), READY, and FAILED. Received: GO. The command is executed only then, so that a JVM that is killed before
+ * leaves no job. The exec closes the socket, which shows the JVM that it succeeded. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -33,20 +33,20 @@
 
 enum { SOCKET = 3 };
 enum kind { PID = 1, READY = 2, FAILED = 3, GO = 4 };
-/* JobStart.java has a sentence for each */
+/* LaunchFailures.java has a message for each of them. */
 enum step { NAMESPACES = 1, MOUNTS = 2, DIRECTORY = 3, FILE_IN = 4, FILE_OUT = 5, FILE_ERR = 6, EXEC = 7, FILE_KIND = 8, REQUESTS = 9, JOB_FILE = 10 };
 
 struct message {
   int32_t kind, step, value;
 };
 
-static void tell(enum kind kind, enum step step, int value) {
+static void send_message(enum kind kind, enum step step, int value) {
   struct message message = {kind, step, value};
   if (send(SOCKET, &message, sizeof message, MSG_NOSIGNAL) != sizeof message) _exit(125);
 }
 
 static void fail(enum step step, int error) {
-  tell(FAILED, step, error);
+  send_message(FAILED, step, error);
   _exit(126);
 }
 
@@ -54,45 +54,45 @@ static void must(int answer, enum step step) {
   if (answer < 0) fail(step, errno);
 }
 
-/* In place of what is mounted there, and not over it: CRIU would dump that too. */
+/* Replaces the mounts at a place. CRIU would dump a mount below the new one too. */
 static void mount_own(const char *point, const char *type, unsigned long flags, const char *data) {
   while (umount2(point, MNT_DETACH | UMOUNT_NOFOLLOW) == 0) {
   }
   must(mount(type, point, type, flags, data), MOUNTS);
 }
 
-/* The JVM takes who says READY for the process that it has heard the pid of: that has to be said first. */
-static void wait_until_told(const int told[2]) {
+/* READY must come after PID, since the JVM takes the sender of READY for that process. */
+static void wait_for_pid_message(const int sent[2]) {
   char byte;
   ssize_t got;
-  close(told[1]);
-  do got = read(told[0], &byte, 1);
+  close(sent[1]);
+  do got = read(sent[0], &byte, 1);
   while (got < 0 && errno == EINTR);
-  if (got != 1) _exit(125); /* the starter was killed */
-  close(told[0]);
+  if (got != 1) _exit(125); /* the other process was killed */
+  close(sent[0]);
 }
 
-/* Goes on with what follows in a child of the JVM, not of this process: CLONE_PARENT. The memory is copied, as by fork. Then
- * the program is executed anew, so that its file is one of the new mount namespace: CRIU would not find it otherwise. */
+/* Continues in a child of the JVM, not of this process (CLONE_PARENT), with a copy of the memory, as by fork. Then executes
+ * the program again, so that its file is in the new mount namespace: CRIU would not find it otherwise. */
 static void isolate(char **argv) {
   char program[4096];
   ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
   must(length < 0 ? -1 : 0, NAMESPACES);
   program[length] = 0;
-  int told[2];
-  must(pipe2(told, O_CLOEXEC), NAMESPACES);
+  int sent[2];
+  must(pipe2(sent, O_CLOEXEC), NAMESPACES);
   long pid = syscall(SYS_clone, CLONE_PARENT | CLONE_NEWPID | CLONE_NEWNS | SIGCHLD, NULL, NULL, NULL, NULL);
   must(pid < 0 ? -1 : 0, NAMESPACES);
   if (pid > 0) {
-    tell(PID, 0, (int)pid);
-    _exit(write(told[1], "", 1) == 1 ? 0 : 125);
+    send_message(PID, 0, (int)pid);
+    _exit(write(sent[1], "", 1) == 1 ? 0 : 125);
   }
-  wait_until_told(told);
+  wait_for_pid_message(sent);
   must(mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL), MOUNTS);
-  /* The library's host memory is no part of the job: an image that names this mount could not be restored without it. */
+  /* The library's host memory is not part of the job: an image with this mount could not be restored without it. */
   umount2("/run/gpuprocess/memory", MNT_DETACH);
   mount_own("/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL);
-  /* Its own, so that copies of the job do not meet there, and what others keep there does not get into its image. */
+  /* A mount of its own, so that copies of the job do not share files there, and the image has no files of others. */
   if (access("/dev/shm", F_OK) == 0) mount_own("/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777");
   must(fcntl(SOCKET, F_SETFD, 0), EXEC);
   argv[0] = "gpuprocess-start";
@@ -101,7 +101,7 @@ static void isolate(char **argv) {
   fail(NAMESPACES, errno);
 }
 
-/* Without waiting for the other end of a pipe that has a name. */
+/* Opens a file, without waiting for the other end of a named pipe. */
 static void open_as(int number, const char *path, int flags, enum step step) {
   struct stat found;
   int file = open(path, flags | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);
@@ -129,7 +129,7 @@ static void preload(const char *library) {
   }
 }
 
-/* In the /dev/shm of an isolated job there is no other way to make it. It is the job's alone. */
+/* Only this process can create a file in the /dev/shm of an isolated job. */
 static void make_job_file(const char *path) {
   int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   must(file, JOB_FILE);
@@ -156,7 +156,7 @@ static void apply(const char *name, char *value) {
   if (strcmp(name, "requests") == 0) must(listen_for_requests(socket_path, value), REQUESTS);
 }
 
-/* glibc's posix_spawn leaves the two signals that it uses itself ignored, and hides them from sigaction. */
+/* glibc's posix_spawn leaves its own two signals ignored, and hides them from sigaction. */
 static void reset_signals(void) {
   const struct {
     void *handler;
@@ -175,11 +175,11 @@ int start_job(int argc, char **argv) {
   int each = 0;
   for (; each + 1 < argc && strcmp(argv[each], "--") != 0; each += 2) apply(argv[each], argv[each + 1]);
   if (each + 1 >= argc) return 2;
-  tell(READY, 0, 0);
+  send_message(READY, 0, 0);
   ssize_t got;
   do got = recv(SOCKET, &answer, sizeof answer, 0);
   while (got < 0 && errno == EINTR);
-  if (got != sizeof answer || answer.kind != GO) _exit(124); /* the JVM is gone, or does not want the job */
+  if (got != sizeof answer || answer.kind != GO) _exit(124); /* the JVM has exited, or cancels the job */
   if (getsid(0) != getpid()) must(setsid() < 0 ? -1 : 0, EXEC);
   must(begin_to_serve(SOCKET, argv - 2, argv + each + 1), REQUESTS);
   execvp(argv[each + 1], argv + each + 1);

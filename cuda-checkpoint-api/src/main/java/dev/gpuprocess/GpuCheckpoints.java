@@ -24,7 +24,7 @@ import dev.gpuprocess.internal.engine.TreeSearch;
 import dev.gpuprocess.internal.launch.LaunchedRoot;
 import dev.gpuprocess.internal.launch.RequestChannel;
 import dev.gpuprocess.internal.lock.StateDirectory;
-import dev.gpuprocess.internal.memory.HostMemoryPool;
+import dev.gpuprocess.internal.pool.HostMemoryPool;
 import dev.gpuprocess.internal.recovery.RecoveredProcess;
 import dev.gpuprocess.internal.recovery.Recovery;
 import dev.gpuprocess.options.DumpOptions;

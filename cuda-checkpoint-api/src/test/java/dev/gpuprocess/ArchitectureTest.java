@@ -110,10 +110,9 @@ class ArchitectureTest {
     HOUSE.requireUntrustedPaths(
         List.of(
             "dev.gpuprocess.internal.dump",
+            "dev.gpuprocess.internal.inherited",
             "dev.gpuprocess.internal.launch",
-            "dev.gpuprocess.internal.machine",
-            "dev.gpuprocess.internal.nccl",
-            "dev.gpuprocess.internal.release"),
+            "dev.gpuprocess.internal.machine"),
         Map.of(
             "a file of an image, which was verified or is being written",
             List.of(
@@ -137,7 +136,7 @@ class ArchitectureTest {
                 "RequestChannel.close",
                 "RequestChannel.open"),
             "is held first, opened only if it is what it should be, and no content is kept",
-            List.of("NullDevice.open", "PinnedFile.at", "PinnedFile.buildId")));
+            List.of("GpuRelease.openNullDevice", "PinnedFile.at", "PinnedFile.buildId")));
   }
 
   @Test

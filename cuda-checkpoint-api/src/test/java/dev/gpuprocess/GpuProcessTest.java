@@ -37,6 +37,7 @@ import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.internal.engine.TrackedProcess;
 import dev.gpuprocess.internal.engine.TrackedTree;
 import dev.gpuprocess.internal.linux.Processes;
+import dev.gpuprocess.internal.reservation.GpuUsage;
 import dev.gpuprocess.internal.room.Holdings;
 import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.options.Timeouts;
@@ -173,7 +174,7 @@ class GpuProcessTest {
     try (Counter counter = Counter.start(machine)) {
       ProcessIdentity now = ProcessIdentity.of(counter.pid()).orElseThrow();
       ProcessIdentity earlier = new ProcessIdentity(now.pid(), now.startTicks() - 1);
-      TrackedProcess target = new TrackedProcess(checkpoints.context(), earlier, Holdings.UNKNOWN);
+      TrackedProcess target = new TrackedProcess(checkpoints.context(), earlier, GpuUsage.UNKNOWN);
       RunningProcess stranger =
           new RunningProcess(
               StateHandle.next(

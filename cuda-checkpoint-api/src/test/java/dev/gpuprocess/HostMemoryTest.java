@@ -12,7 +12,7 @@ import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.fixtures.SimulatedDriver;
-import dev.gpuprocess.internal.memory.HostMemoryPool;
+import dev.gpuprocess.internal.pool.HostMemoryPool;
 import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
@@ -91,8 +91,7 @@ class HostMemoryTest {
       for (int round = 0; round < 3; round++) {
         CheckpointedProcess suspended = here.process(pattern.pid()).suspend();
         assertTrue(
-            note(suspended)
-                .matches(POLLS + "; .* copied by \\d+ threads into memory that was made before"),
+            note(suspended).matches(POLLS + "; .* copied by \\d+ threads into prepared memory"),
             note(suspended));
         assertTrue(saved(pattern) >= (long) MIB << 20);
         assertEquals(before, threads(pattern));
@@ -113,7 +112,7 @@ class HostMemoryTest {
     await().until(() -> pool.readyBytes() >= 512L << 20);
     try (Pattern pattern = start(MIB)) {
       CheckpointedProcess suspended = here.process(pattern.pid()).suspend();
-      assertTrue(note(suspended).contains("made before"), note(suspended));
+      assertTrue(note(suspended).contains("prepared memory"), note(suspended));
       // The rest of a file that was ready is free again, but for less than a huge page.
       for (Mapping each : SaveFileMappings.candidates((int) pattern.pid())) {
         long mapped = each.offset() + each.addresses().bytes();

@@ -17,7 +17,7 @@ import dev.gpuprocess.internal.journal.Journal;
 import dev.gpuprocess.internal.journal.JournalEntry;
 import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.lock.ProcessLock;
-import dev.gpuprocess.internal.room.Reservations;
+import dev.gpuprocess.internal.reservation.Reservations;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.progress.RecoveryOutcome;
 import java.io.IOException;

@@ -26,6 +26,7 @@ import dev.gpuprocess.internal.linux.StagingName;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.lock.StateDirectory;
 import dev.gpuprocess.internal.proc.AddressRange;
+import dev.gpuprocess.internal.reservation.GpuUsage;
 import dev.gpuprocess.internal.room.Holdings;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.progress.RecoveryOutcome;
@@ -156,7 +157,7 @@ class RecoveryTest {
               .mapToObj(i -> new AddressRange(i << 21, (i << 21) + 4096))
               .toList();
       journal.write(
-          JournalEntry.of(key, suspended.pid(), "checkpointed", Holdings.UNKNOWN, null, null)
+          JournalEntry.of(key, suspended.pid(), "checkpointed", GpuUsage.UNKNOWN, null, null)
               .in(many));
       assertEquals("checkpointed", journal.find(key).orElseThrow().step());
       assertEquals(RecoveryOutcome.IN_USE, recoverOne().outcome());
@@ -168,7 +169,7 @@ class RecoveryTest {
   private ProcessKey leaveRestoreEntry(long pid) {
     return new Journal(new StateDirectory(state))
         .writeRestore(
-            Math.toIntExact(pid), Holdings.UNKNOWN, state.resolve("image"), state.resolve("log"));
+            Math.toIntExact(pid), GpuUsage.UNKNOWN, state.resolve("image"), state.resolve("log"));
   }
 
   /** As one does that could not see what became of it, for want of descriptors. */
@@ -195,7 +196,7 @@ class RecoveryTest {
       ProcessKey key = ProcessKey.of(ProcessIdentity.of(counter.pid()).orElseThrow());
       Journal journal = new Journal(new StateDirectory(state));
       journal.write(
-          JournalEntry.of(key, restored.pid(), "criu restore", Holdings.UNKNOWN, null, null));
+          JournalEntry.of(key, restored.pid(), "criu restore", GpuUsage.UNKNOWN, null, null));
       assertEquals(RecoveryOutcome.IN_USE, recoverOne().outcome());
       assertEquals("checkpointed", journal.find(key).orElseThrow().step());
       journal.removeRestore(key);
@@ -293,7 +294,7 @@ class RecoveryTest {
     new Journal(directory)
         .write(
             JournalEntry.of(
-                key, pid, "dump", Holdings.UNKNOWN, state.resolve("image"), state.resolve("log")));
+                key, pid, "dump", GpuUsage.UNKNOWN, state.resolve("image"), state.resolve("log")));
     counter.close();
     assertTrue(counter.awaitExit(Duration.ofSeconds(30)));
     assertEquals(RecoveryOutcome.IN_USE, recoverOne().outcome());

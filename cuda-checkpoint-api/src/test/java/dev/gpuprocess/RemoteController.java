@@ -11,9 +11,10 @@ import dev.gpuprocess.internal.lock.NamedLock;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.internal.reservation.GpuUsage;
+import dev.gpuprocess.internal.reservation.Reservations;
+import dev.gpuprocess.internal.reservation.ReservedMemory;
 import dev.gpuprocess.internal.room.Holdings;
-import dev.gpuprocess.internal.room.Reservations;
-import dev.gpuprocess.internal.room.ReservedMemory;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.BufferedReader;
 import java.io.IOException;
@@ -119,7 +120,7 @@ public final class RemoteController implements AutoCloseable {
       }
       case "write" -> {
         ProcessIdentity process = ProcessIdentity.of(pid).orElseThrow();
-        new TrackedProcess(checkpoints.context(), process, Holdings.UNKNOWN)
+        new TrackedProcess(checkpoints.context(), process, GpuUsage.UNKNOWN)
             .note("lock", ProcessLock.Kind.MOVE);
       }
       default -> throw new IllegalArgumentException(verb);

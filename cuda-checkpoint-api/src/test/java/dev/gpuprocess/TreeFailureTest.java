@@ -236,7 +236,7 @@ class TreeFailureTest {
       assertTrue(hog.isAlive());
       InsufficientGpuMemoryException e =
           assertThrows(InsufficientGpuMemoryException.class, parked::resume);
-      assertTells(e, "the job of the processes");
+      assertTells(e, "the tree of processes");
       assertStates(job, CHECKPOINTED, CHECKPOINTED, CHECKPOINTED);
       CompletableFuture<RunningProcess> waiting =
           CompletableFuture.supplyAsync(

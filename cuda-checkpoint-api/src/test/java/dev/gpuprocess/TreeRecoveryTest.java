@@ -16,6 +16,7 @@ import dev.gpuprocess.internal.journal.Journal;
 import dev.gpuprocess.internal.journal.JournalEntry;
 import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.lock.StateDirectory;
+import dev.gpuprocess.internal.reservation.GpuUsage;
 import dev.gpuprocess.internal.room.Holdings;
 import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.process.ProcessIdentity;
@@ -96,7 +97,7 @@ class TreeRecoveryTest {
                 root,
                 Math.toIntExact(job.pid()),
                 "criu restore",
-                Holdings.UNKNOWN,
+                GpuUsage.UNKNOWN,
                 tree.directory().resolve("image"),
                 tree.directory().resolve("log"))
             .below(root));

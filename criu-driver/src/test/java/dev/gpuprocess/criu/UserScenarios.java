@@ -424,7 +424,7 @@ class UserScenarios {
       assertEquals(101, counter.increment());
       CheckpointedProcess suspended = checkpoints.process(counter.pid()).suspend();
       String note = suspended.steps().get(2).note();
-      assertTrue(note.endsWith("into memory that was made before"), note);
+      assertTrue(note.endsWith("into prepared memory"), note);
       ProcessImage dumped = suspended.dump(directory.resolve("image"));
       List<String> steps = dumped.steps().stream().map(Step::name).toList();
       assertEquals(

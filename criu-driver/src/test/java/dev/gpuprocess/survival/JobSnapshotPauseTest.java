@@ -121,7 +121,7 @@ class JobSnapshotPauseTest {
     made.verify();
     assertEquals(JobSubject.PAIR, notes(made).size());
     assertTrue(
-        notes(made).stream().allMatch(each -> each.endsWith("into memory that was made before")),
+        notes(made).stream().allMatch(each -> each.endsWith("into prepared memory")),
         notes(made)::toString);
     assertEquals(JobSubject.PAIR, writes.get());
     assertTrue(

@@ -138,7 +138,7 @@ class SnapshotPauseTest {
     assertTrue(times.pause().compareTo(times.whole()) < 0, times.toString());
     assertTrue(steps(made).indexOf("unlock") < steps(made).indexOf("seal"), steps(made).toString());
     assertEquals(memoryFiles ? 1 : 0, made.manifest().memoryFiles().size());
-    assertTrue(note(made).endsWith("into memory that was made before"), note(made));
+    assertTrue(note(made).endsWith("into prepared memory"), note(made));
     place.assertNothingIsLeft("image", "lost+found");
     assertComesBack(made);
   }

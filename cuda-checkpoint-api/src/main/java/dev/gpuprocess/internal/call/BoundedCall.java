@@ -20,12 +20,12 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Runs a native call on a thread of its own that can be abandoned: a driver call on a stopped
- * process never returns and cannot be interrupted. Safe for use by several threads.
+ * A native call on a thread of its own that can be abandoned: a driver call on a stopped process
+ * never returns and cannot be interrupted. Safe for use by several threads.
  *
  * <p>The threads are daemons, so an abandoned call does not keep the JVM alive.
  */
-public final class BoundedCall {
+public final class BoundedCall<T> {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
@@ -49,21 +49,36 @@ public final class BoundedCall {
   /** Numbers of abandoned calls by subject; none of them is 0. */
   private static final Map<Object, Integer> ABANDONED = new ConcurrentHashMap<>();
 
-  private BoundedCall() {}
+  private final Object about;
+  private final String name;
+  private final Supplier<Duration> more;
+  private final LateReturn<T> late;
+  private final @Nullable Stop stop;
+  private final CompletableFuture<T> answer = new CompletableFuture<>();
+  private volatile @Nullable AbandonedCallEvent event;
 
-  /** How many abandoned calls have not returned yet, or are being undone. */
+  private BoundedCall(
+      Object about, String name, Supplier<Duration> more, LateReturn<T> late, @Nullable Stop stop) {
+    this.about = about;
+    this.name = name;
+    this.more = more;
+    this.late = late;
+    this.stop = stop;
+  }
+
+  /** Returns how many abandoned calls have not returned yet, or are being undone. */
   public static int abandoned() {
     return ABANDONED.values().stream().mapToInt(Integer::intValue).sum();
   }
 
   /**
-   * Refuses to begin an operation when too many calls hang. Not to be called in the middle of an
-   * operation, nor for one that brings a process back.
+   * Refuses to begin an operation if too many calls hang. Not to be called in the middle of an
+   * operation, nor for an operation that resumes a process.
    *
-   * @param about what the calls will be about
-   * @param name the operation that would begin
-   * @throws OperationInProgressException when too many abandoned calls hang already, about the same
-   *     subject or altogether
+   * @param about the subject of the calls
+   * @param name of the operation
+   * @throws OperationInProgressException if too many abandoned calls hang, about the same subject
+   *     or altogether
    */
   public static void requireCapacity(Object about, String name) {
     if (isFull(about)) {
@@ -83,19 +98,19 @@ public final class BoundedCall {
     }
   }
 
-  /** Whether as many calls about it hang as are allowed for one. */
+  /** Returns whether as many calls about a subject hang as are allowed for one subject. */
   static boolean isFull(Object about) {
     return ABANDONED.getOrDefault(about, 0) >= MAX_ABANDONED_ABOUT_ONE;
   }
 
-  /** Whether a call about it was abandoned and has not returned. */
+  /** Returns whether a call about a subject was abandoned and has not returned. */
   public static boolean hangs(Object about) {
     return ABANDONED.containsKey(about);
   }
 
   private static OperationInProgressException refused(String why, Object about, String name) {
     return new OperationInProgressException(
-        why + " (threads named \"gpuprocess ...\" tell which)",
+        why + " (see the threads named \"gpuprocess ...\")",
         Failure.of(name, about instanceof ProcessIdentity process ? process.pid() : 0));
   }
 
@@ -111,22 +126,22 @@ public final class BoundedCall {
 
   /**
    * Makes a call and waits for it. An interrupt does not shorten the wait, since the driver would
-   * go on; the thread's flag stays set.
+   * continue; the thread's flag stays set.
    *
-   * @param about the subject that a hanging call is counted for
-   * @throws TimeoutException when the deadline passed; only then {@code late} is called
+   * @param about the subject of the call, for which abandoned calls are counted
+   * @throws TimeoutException at the deadline; only then {@code late} is called
    */
   public static <T> T run(
       Object about, String name, Duration deadline, Supplier<T> call, LateReturn<T> late)
       throws TimeoutException {
-    return run(about, name, deadline, () -> Duration.ZERO, call, late, null);
+    return run(about, name, deadline, call, late, null);
   }
 
   /**
-   * The same for a verb that may be asked to end before the deadline. The call is abandoned then.
+   * Makes a call of a verb that may be stopped before the deadline. The call is abandoned then.
    *
-   * @param stop what asks the verb to end
-   * @throws TimeoutException when the deadline passed, or the verb was asked to end
+   * @param stop stops the verb early
+   * @throws TimeoutException at the deadline, or if the verb was stopped
    */
   public static <T> T run(
       Object about,
@@ -136,13 +151,13 @@ public final class BoundedCall {
       LateReturn<T> late,
       @Nullable Stop stop)
       throws TimeoutException {
-    return run(about, name, deadline, () -> Duration.ZERO, call, late, stop);
+    return new BoundedCall<>(about, name, () -> Duration.ZERO, late, stop).run(deadline, call);
   }
 
   /**
-   * Makes a call that may be given more time when its deadline has passed.
+   * Makes a call that may be given more time at its deadline.
    *
-   * @param more gives the time to wait longer, again and again; zero to abandon the call
+   * @param more returns the additional time, again and again; zero to abandon the call
    */
   static <T> T run(
       Object about,
@@ -152,20 +167,10 @@ public final class BoundedCall {
       Supplier<T> call,
       LateReturn<T> late)
       throws TimeoutException {
-    return run(about, name, deadline, more, call, late, null);
+    return new BoundedCall<>(about, name, more, late, null).run(deadline, call);
   }
 
-  private static <T> T run(
-      Object about,
-      String name,
-      Duration deadline,
-      Supplier<Duration> more,
-      Supplier<T> call,
-      LateReturn<T> late,
-      @Nullable Stop stop)
-      throws TimeoutException {
-    CompletableFuture<T> answer = new CompletableFuture<>();
-    Abandonment abandonment = new Abandonment(name);
+  private T run(Duration deadline, Supplier<T> call) throws TimeoutException {
     THREADS.execute(
         () -> {
           Thread.currentThread().setName("gpuprocess " + name);
@@ -177,51 +182,34 @@ public final class BoundedCall {
             failure = e;
           }
           try {
-            end(about, answer, value, failure, abandonment, late);
+            end(value, failure);
           } finally {
             Thread.currentThread().setName("gpuprocess idle");
           }
         });
-    return await(about, answer, Durations.end(deadline), more, abandonment, stop);
+    return await(Durations.end(deadline));
   }
 
-  private static <T> void end(
-      Object about,
-      CompletableFuture<T> answer,
-      @Nullable T value,
-      @Nullable Throwable failure,
-      Abandonment abandonment,
-      LateReturn<T> late) {
+  private void end(@Nullable T value, @Nullable Throwable failure) {
     if (failure == null ? answer.complete(value) : answer.completeExceptionally(failure)) {
       return;
     }
-    abandonment.end();
+    AbandonedCallEvent.end(event);
     try {
       late.ended(value, failure);
     } catch (RuntimeException | Error e) {
-      LOG.warn("{}: returned late, and its effect could not be undone", call(), e);
+      LOG.warn("{}: returned late, and its effect could not be undone", name, e);
     } finally {
       // Only now: an undo can hang too, and keeps what the call used.
       count(about, -1);
     }
   }
 
-  private static String call() {
-    return Thread.currentThread().getName();
-  }
-
   private static void count(Object about, int change) {
     ABANDONED.merge(about, change, (now, more) -> now + more == 0 ? null : now + more);
   }
 
-  private static <T> T await(
-      Object about,
-      CompletableFuture<T> answer,
-      long end,
-      Supplier<Duration> more,
-      Abandonment abandonment,
-      @Nullable Stop stop)
-      throws TimeoutException {
+  private T await(long end) throws TimeoutException {
     try {
       if (stop != null && !stop.await(answer, Durations.left(end))) {
         throw new TimeoutException();
@@ -230,11 +218,11 @@ public final class BoundedCall {
     } catch (TimeoutException e) {
       Duration longer = more.get();
       if (!longer.isZero()) {
-        return await(about, answer, Durations.end(longer), more, abandonment, stop);
+        return await(Durations.end(longer));
       }
       // The first to complete the answer wins; the call may have returned just now.
       count(about, 1);
-      abandonment.begin();
+      event = AbandonedCallEvent.begun(name);
       if (answer.completeExceptionally(e)) {
         throw e;
       }

@@ -15,22 +15,21 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Accesses to a directory, none of which waits for a file system that hangs longer than a limit. A
- * slow disk, which completes writes meanwhile, may take several times as long. While one access
- * hangs the others are refused at once.
+ * A directory on a file system that may hang. No access waits for longer than the limit, or several
+ * times the limit if the disk is slow, which is the case if it completes writes meanwhile. While
+ * one access hangs, the others are refused at once.
  *
- * @param path the directory
- * @param limit how long its file system may take to answer
+ * @param limit the time of the file system for one access
  */
 public record BoundedDirectory(Path path, Duration limit) {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
   /**
-   * Does something in the directory.
+   * Runs an access to the directory.
    *
-   * @param late gets the result when it comes after the limit
-   * @throws IOException what it throws; also when the file system does not answer in time
+   * @param late gets a result that comes after the limit
+   * @throws IOException if the access throws it, or the file system does not respond in time
    */
   public <T> T get(String what, IoSupplier<T> access, Consumer<T> late) throws IOException {
     try {
@@ -46,25 +45,26 @@ public record BoundedDirectory(Path path, Duration limit) {
     }
   }
 
-  /** Does something whose result nobody misses. */
+  /** Runs an access whose late result is discarded. */
   public <T> T get(String what, IoSupplier<T> access) throws IOException {
     return get(what, access, late -> {});
   }
 
-  /** Does something without a result. */
+  /** Runs an access without a result. */
   public void run(String what, IoAction task) throws IOException {
-    boolean unused = get(what, done(task));
+    get(what, done(task));
   }
 
-  /** Does something in any case: later, when the file system does not answer in time. */
+  /** Runs an access in any case: later if the file system does not respond in time. */
   public void runEvenLate(String what, IoAction task) {
     try {
-      boolean unused =
-          BoundedCall.hangs(this)
-              ? call(what, Duration.ZERO, () -> Duration.ZERO, done(task), late -> {})
-              : call(what, limit, new SlowDisk(path, limit), done(task), late -> {});
+      if (BoundedCall.hangs(this)) {
+        call(what, Duration.ZERO, () -> Duration.ZERO, done(task), late -> {});
+      } else {
+        call(what, limit, new SlowDisk(path, limit), done(task), late -> {});
+      }
     } catch (TimeoutException e) {
-      LOG.warn("the file system of {} hangs: {} when it answers", path, what);
+      LOG.warn("the file system of {} hangs: {} is done when it responds", path, what);
     } catch (IOException e) {
       LOG.warn("{} in {} failed: {}", what, path, e.toString());
     }

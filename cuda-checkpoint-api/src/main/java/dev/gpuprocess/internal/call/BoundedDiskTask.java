@@ -15,7 +15,7 @@ import org.slf4j.LoggerFactory;
 
 /**
  * Runs the disk work of an operation within its time limit. Work on a disk that hangs cannot be
- * interrupted: its thread is abandoned, and undoes the work when it ends after all. For one thread.
+ * interrupted: its thread is abandoned, and undoes the work when that ends. For one thread.
  */
 public final class BoundedDiskTask {
 
@@ -29,9 +29,9 @@ public final class BoundedDiskTask {
   private volatile boolean hangs;
 
   /**
-   * The work of an operation that begins now.
+   * Creates the work of an operation that begins now.
    *
-   * @param disk the path by which the operator knows the disk
+   * @param disk a path on the disk, for messages
    */
   public BoundedDiskTask(String operation, int pid, Path disk, Duration limit) {
     this.operation = operation;
@@ -41,40 +41,40 @@ public final class BoundedDiskTask {
     this.end = Durations.end(limit);
   }
 
-  /** Images in one directory are on one disk; a disk that hangs cannot be asked which one it is. */
+  /** Images in one directory are on one disk. A disk that hangs cannot be identified otherwise. */
   private static Path place(Path image) {
     Path parent = image.getParent();
     return parent == null ? image : parent;
   }
 
   /**
-   * Refuses to begin when too many tasks hang on the disk.
+   * Refuses to begin if too many tasks hang on the disk.
    *
-   * @throws dev.gpuprocess.error.OperationInProgressException when they do
+   * @throws dev.gpuprocess.error.OperationInProgressException if so
    */
   public void requireCapacity() {
     BoundedCall.requireCapacity(place(disk), operation + " of process " + pid);
   }
 
   /**
-   * True when a thread was abandoned. It may still be working, so nobody else may touch its files.
+   * Returns whether a thread was abandoned. It may still be working, so no other thread may use its
+   * files.
    */
   public boolean hangs() {
     return hangs;
   }
 
   /**
-   * Runs work that the operation needs.
+   * Runs work of the operation.
    *
-   * @param undo called on the abandoned thread when the work ends after all; with null when the
-   *     work failed
-   * @throws OperationTimedOutException when the time of the operation is up
+   * @param undo called on an abandoned thread when its work ends; with null if the work failed
+   * @throws OperationTimedOutException at the time limit of the operation
    */
   public <T> T run(String what, Supplier<T> work, Consumer<@Nullable T> undo) {
     long left = Durations.left(end);
     if (left <= 0) {
       throw new OperationTimedOutException(
-          "%s of process %s ran out of its deadline of %s before it used the disk: allow more time; what a listener does counts towards it"
+          "%s of process %s reached its deadline of %s before it used the disk: allow more time, in which the time of listeners counts"
               .formatted(operation, pid, Printable.of(limit)),
           Failure.of(operation, pid));
     }
@@ -89,7 +89,7 @@ public final class BoundedDiskTask {
     }
   }
 
-  /** Cleans up, also after the time of the operation is up, but only for so long. */
+  /** Cleans up, also after the time limit of the operation, within a limit of its own. */
   public void tidy(String what, Duration patience, Runnable work) {
     try {
       call(

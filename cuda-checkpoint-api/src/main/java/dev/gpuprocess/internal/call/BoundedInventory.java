@@ -14,7 +14,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * An inventory whose calls are bounded by a deadline; after that, nothing is known. Safe for use by
+ * An inventory whose calls have a deadline, after which their result is unknown. Safe for use by
  * several threads.
  */
 public record BoundedInventory(GpuInventory inventory, Duration deadline) implements GpuInventory {
@@ -27,7 +27,7 @@ public record BoundedInventory(GpuInventory inventory, Duration deadline) implem
     return ask("list the GPUs", inventory::gpus, why -> Optional.empty());
   }
 
-  /** An inventory that does not answer is a GPU that cannot be read, and not a missing one. */
+  /** An inventory that does not respond counts as a GPU that cannot be read, not as no GPU. */
   @Override
   public Optional<GpuReading> read() {
     return ask(

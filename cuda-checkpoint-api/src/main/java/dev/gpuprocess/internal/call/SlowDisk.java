@@ -10,14 +10,14 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The additional time of one access to a file system that has not answered in time: it may go on as
- * long as the disk completes writes, up to a number of slices of time. For one thread.
+ * The additional time of one access to a file system that has not responded in time: one slice
+ * after the other while the disk completes writes, up to a number of slices. For one thread.
  */
 final class SlowDisk implements Supplier<Duration> {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
-  /** Slices of half the limit each. */
+  /** The most slices, each of half the limit. */
   private static final int MOST = 24;
 
   private final Path path;
@@ -27,22 +27,22 @@ final class SlowDisk implements Supplier<Duration> {
   private int slices;
 
   /**
-   * For one access.
+   * Creates the additional time of one access.
    *
-   * @param limit the time that the access has had already
+   * @param limit the time that the access has used
    */
   SlowDisk(Path path, Duration limit) {
     this(path, limit, () -> DiskWrites.below(path));
   }
 
-  /** The same with another count of completed writes. */
+  /** Uses another count of completed writes. */
   SlowDisk(Path path, Duration limit, Supplier<OptionalLong> writes) {
     this.path = path;
     this.slice = limit.dividedBy(2);
     this.writes = writes;
   }
 
-  /** How much longer to wait; zero to give the access up. */
+  /** Returns how much longer to wait; zero to abandon the access. */
   @Override
   public Duration get() {
     OptionalLong now = completed();

@@ -12,13 +12,13 @@ import java.util.concurrent.TimeoutException;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A call that reads the state of a process. The driver answers only when the checkpoint, restore or
- * lock under way has ended. So for each process and driver at most one call is under way; callers
- * that arrive in the meantime share the next one, because the current call may already have an
- * answer from before they asked. Safe for use by several threads.
+ * A call that reads the state of a process. The driver returns only after the checkpoint, restore
+ * or lock under way. So for each process and driver at most one call is under way. Callers that
+ * arrive in the meantime share the next call, since the current one may already have an older
+ * result. Safe for use by several threads.
  *
- * <p>A call that all its callers have abandoned remains the only one, so it counts as abandoned but
- * is no reason to refuse operations.
+ * <p>A call that its callers have abandoned remains the only one. It counts as abandoned, but does
+ * not cause operations to be refused.
  */
 public final class StateReading {
 
@@ -32,31 +32,32 @@ public final class StateReading {
     }
   }
 
-  /** The call that is under way, and the next one if somebody waits for it. */
+  /** The call that is under way, and the next one if a caller waits for it. */
   private record Line(StateReading current, @Nullable StateReading next) {}
 
   private static final Map<Subject, Line> LINES = new ConcurrentHashMap<>();
 
   private final CompletableFuture<CudaAnswer<ProcessState>> answer = new CompletableFuture<>();
   private final String name;
-  private @Nullable Abandonment left;
+  private boolean left;
+  private @Nullable AbandonedCallEvent event;
 
   private StateReading(int pid) {
     name = "getState " + pid;
   }
 
-  /** How many calls are under way that a caller gave up waiting for. */
+  /** Returns how many calls are under way that a caller has abandoned. */
   public static int leftBehind() {
     return (int) LINES.values().stream().filter(line -> line.current().isLeft()).count();
   }
 
-  /** Whether a call about this process is under way that a caller gave up waiting for. */
+  /** Returns whether a call about this process is under way that a caller has abandoned. */
   public static boolean isLeftBehind(CudaDriver driver, int pid) {
     Line line = LINES.get(new Subject(driver, pid));
     return line != null && line.current().isLeft();
   }
 
-  /** Asks. The answer is never older than this call. */
+  /** Begins a call, or joins one. The result is never older than this. */
   public static StateReading ask(CudaDriver driver, int pid) {
     Subject subject = new Subject(driver, pid);
     Line line = LINES.compute(subject, (of, found) -> joined(found, pid));
@@ -76,14 +77,14 @@ public final class StateReading {
   }
 
   /**
-   * Asks on behalf of a verb that holds the process's lock, so that nobody should be moving the
-   * process. If a call was abandoned nevertheless, this does not wait for it but makes its own, of
-   * which a few may hang.
+   * Reads the state for a verb that holds the process's lock, so that no other verb moves the
+   * process. If a call was abandoned nevertheless, this does not wait for it but makes a new call,
+   * of which a few may hang.
    *
-   * @throws TimeoutException when there is no answer within the bound
+   * @throws TimeoutException if the driver does not return within the bound
    */
-  public static CudaAnswer<ProcessState> insist(CudaDriver driver, int pid, Duration bound)
-      throws TimeoutException {
+  public static CudaAnswer<ProcessState> readUntilAnswered(
+      CudaDriver driver, int pid, Duration bound) throws TimeoutException {
     Subject subject = new Subject(driver, pid);
     Line line = LINES.get(subject);
     if (line != null && line.current().isLeft() && !BoundedCall.isFull(subject)) {
@@ -100,7 +101,8 @@ public final class StateReading {
   }
 
   /**
-   * Tells whether no driver operation is under way on a process: the driver answers at once then.
+   * Returns whether no driver operation is under way on a process, so that the driver returns at
+   * once.
    */
   public static boolean isIdle(CudaDriver driver, int pid) {
     StateReading reading = ask(driver, pid);
@@ -131,7 +133,7 @@ public final class StateReading {
     }
   }
 
-  /** The next call to make; null when nobody waits for one. */
+  /** Returns the next call to make; null if no caller waits for one. */
   private static @Nullable StateReading after(Subject subject) {
     Line line =
         LINES.computeIfPresent(
@@ -149,30 +151,28 @@ public final class StateReading {
   }
 
   /**
-   * Waits for the answer. An interrupt does not shorten the wait; the thread's flag stays set. May
+   * Waits for the result. An interrupt does not shorten the wait; the thread's flag stays set. May
    * be called again.
    *
-   * @throws TimeoutException when there is none within the bound
+   * @throws TimeoutException if the driver does not return within the bound
    */
   public CudaAnswer<ProcessState> await(Duration bound) throws TimeoutException {
     return BoundedCall.await(answer, Durations.end(bound));
   }
 
-  /** Marks the call as abandoned: the caller no longer waits for it. */
+  /** Marks the call as abandoned by its caller. */
   public synchronized void leave() {
-    if (left == null && !answer.isDone()) {
-      left = new Abandonment(name);
-      left.begin();
+    if (!left && !answer.isDone()) {
+      left = true;
+      event = AbandonedCallEvent.begun(name);
     }
   }
 
   private synchronized boolean isLeft() {
-    return left != null && !answer.isDone();
+    return left && !answer.isDone();
   }
 
   private synchronized void returned() {
-    if (left != null) {
-      left.end();
-    }
+    AbandonedCallEvent.end(event);
   }
 }

@@ -17,21 +17,21 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 
 /**
- * Asks a verb to end early: when it is cancelled, when its thread is interrupted, or when its time
- * is up. The verb's thread makes and closes it; other threads that work for the verb may wait with
- * it. Once asked, it stays asked.
+ * A request that a verb end early: it was cancelled, its thread was interrupted, or its time limit
+ * is reached. The verb's thread creates and closes this; other threads of the verb may wait on it.
+ * A request is never withdrawn.
  */
 public final class Stop implements AutoCloseable {
 
   /** Why a verb ends early. */
   public enum Reason {
-    /** Its caller cancelled it. */
+    /** The caller cancelled the verb. */
     CANCELLED("was cancelled"),
-    /** The thread of its caller was interrupted. */
+    /** The thread of the caller was interrupted. */
     INTERRUPTED("ended early because its thread was interrupted"),
     /** This JVM exits. */
     EXITING("ended early because this JVM is exiting"),
-    /** Its time is up. */
+    /** The time limit of the verb is reached. */
     LATE("did not end within its deadline");
 
     private final String words;
@@ -49,9 +49,9 @@ public final class Stop implements AutoCloseable {
   private volatile boolean interrupted;
 
   /**
-   * Begins.
+   * Begins the time of a verb.
    *
-   * @param limit the time of the verb, which begins now
+   * @param limit the time limit of the verb
    */
   public Stop(Duration limit) {
     this.limit = limit;
@@ -62,8 +62,8 @@ public final class Stop implements AutoCloseable {
    * Refuses to begin a verb that was cancelled before.
    *
    * @param subject the process or image, in words
-   * @param pid the process, for the exception
-   * @throws OperationCancelledException when it was
+   * @param pid of the process, for the exception
+   * @throws OperationCancelledException if so
    */
   public static void requireNotCancelled(
       Optional<Cancellation> cancellation, String verb, String subject, long pid) {
@@ -76,42 +76,41 @@ public final class Stop implements AutoCloseable {
     }
   }
 
-  /** Asks the verb to end when that is cancelled. */
+  /** Requests the end of the verb when the cancellation happens. */
   public void when(Cancellation cancellation, Reason reason) {
     registrations.add(
         cancellation.onCancel(
             () -> {
-              boolean unused = asked.complete(reason);
+              asked.complete(reason);
             }));
   }
 
-  /** Why the verb is to end early; empty when it is not. */
+  /** Returns why the verb must end early; empty if it need not. */
   public Optional<Reason> reason() {
     if (thread.equals(Thread.currentThread()) && Thread.interrupted()) {
       interrupt();
     }
     if (!asked.isDone() && Durations.left(end) <= 0) {
-      boolean unused = asked.complete(Reason.LATE);
+      asked.complete(Reason.LATE);
     }
     return Optional.ofNullable(asked.getNow(null));
   }
 
-  /** Whether the verb is to end before its time is up. */
+  /** Returns whether the verb must end before its time limit. */
   public boolean isAskedEarly() {
     return reason().filter(why -> why != Reason.LATE).isPresent();
   }
 
-  /** The time that is left. */
+  /** Returns the remaining time. */
   public Duration remaining() {
     return Durations.remaining(end);
   }
 
   /**
-   * The exception of a verb that ends early; only after it was asked to.
+   * Returns the exception of a verb that ends early. To be called after a request.
    *
-   * @param verb what ends
    * @param subject the process, in words
-   * @param moment what was under way, to be added to the sentence; or empty
+   * @param moment the end of the sentence: what was under way; or empty
    */
   public GpuCheckpointException exception(
       String verb, String subject, String moment, Failure failure) {
@@ -123,14 +122,14 @@ public final class Stop implements AutoCloseable {
   }
 
   /**
-   * Waits until a future is done or the verb is asked to end.
+   * Waits until a future is done or the end of the verb is requested.
    *
-   * @return false when it was asked to end before the future was done
-   * @throws TimeoutException when neither came within the time
+   * @return false if the end was requested before the future was done
+   * @throws TimeoutException if neither happened within the time
    */
   boolean await(CompletableFuture<?> answer, long nanos) throws TimeoutException {
     try {
-      Object unused = CompletableFuture.anyOf(answer, asked).get(nanos, TimeUnit.NANOSECONDS);
+      CompletableFuture.anyOf(answer, asked).get(nanos, TimeUnit.NANOSECONDS);
     } catch (ExecutionException e) {
       return true;
     } catch (InterruptedException e) {
@@ -139,11 +138,11 @@ public final class Stop implements AutoCloseable {
     return answer.isDone();
   }
 
-  /** Waits until a future is done, however that ends. An interrupt asks the verb to end. */
+  /** Waits until a future is done or failed. An interrupt requests the end of the verb. */
   public void awaitDone(CompletableFuture<?> running) {
     while (!running.isDone()) {
       try {
-        Object unused = running.get();
+        running.get();
       } catch (ExecutionException e) {
         return;
       } catch (InterruptedException e) {
@@ -152,10 +151,10 @@ public final class Stop implements AutoCloseable {
     }
   }
 
-  /** Waits for that long, or until the verb is asked to end. */
+  /** Waits for a time, or until the end of the verb is requested. */
   public void pause(Duration time) {
     try {
-      boolean unused = await(asked, time.toNanos());
+      await(asked, time.toNanos());
     } catch (TimeoutException over) {
       return;
     }
@@ -163,10 +162,10 @@ public final class Stop implements AutoCloseable {
 
   private void interrupt() {
     interrupted = true;
-    boolean unused = asked.complete(Reason.INTERRUPTED);
+    asked.complete(Reason.INTERRUPTED);
   }
 
-  /** The thread stays interrupted. */
+  /** Interrupts the thread again if it was interrupted. */
   @Override
   public void close() {
     registrations.forEach(Cancellation.Registration::close);

@@ -5,7 +5,7 @@ import dev.gpuprocess.cuda.GpuInventory;
 import dev.gpuprocess.image.ImageKey;
 import dev.gpuprocess.internal.call.BoundedInventory;
 import dev.gpuprocess.internal.lock.StateDirectory;
-import dev.gpuprocess.internal.memory.HostMemoryPool;
+import dev.gpuprocess.internal.pool.HostMemoryPool;
 import dev.gpuprocess.options.Timeouts;
 import dev.gpuprocess.progress.StepListener;
 import dev.gpuprocess.spi.CriuDriver;

@@ -37,11 +37,10 @@ import org.jspecify.annotations.Nullable;
  * looked up at its first call, so an older driver works for the functions that it has. {@code
  * cuInit} is never called: the checkpoint functions do not need it, and the caller needs no GPU.
  *
- * <p>With driver 590 and later (CUDA 13.1) a call about a process that was started with {@code
- * CUDA_CHECKPOINT_JOB_FILE} in its environment is made by a small program with the same file there,
- * as the driver takes the job file of the caller's environment, of which a JVM has only one. Calls
- * for different processes and processes so run side by side; each takes some milliseconds longer.
- * This was tried on the simulated driver only.
+ * <p>Driver 590 and later (CUDA 13.1) reads the job file of a process from the environment of the
+ * caller. A JVM has only one environment. So a small program with the right environment makes the
+ * calls about a process that was started with {@code CUDA_CHECKPOINT_JOB_FILE}. Such calls run in
+ * parallel, and take some milliseconds longer. This was tried on the simulated driver only.
  */
 public final class LibCuda implements CudaDriver {
 
@@ -54,7 +53,7 @@ public final class LibCuda implements CudaDriver {
   private final NativeLibrary<CudaFunctions> library;
   private final Map<Integer, CudaResult> results = new ConcurrentHashMap<>();
 
-  /** The version, once it is known. */
+  /** The version; 0 until it is known. */
   private volatile int supported;
 
   private LibCuda(@Nullable Path directory) {
@@ -62,9 +61,9 @@ public final class LibCuda implements CudaDriver {
   }
 
   /**
-   * The driver of this machine, from the directory that the system property {@code
-   * gpuprocess.driver.dir} or the environment variable {@code GPUPROCESS_DRIVER_DIR} names, or else
-   * from where the dynamic loader finds it.
+   * Returns the driver of this machine: in the directory of the system property {@code
+   * gpuprocess.driver.dir} or the environment variable {@code GPUPROCESS_DRIVER_DIR}, or else where
+   * the dynamic loader finds it.
    *
    * @return the driver, not yet loaded
    */
@@ -73,7 +72,7 @@ public final class LibCuda implements CudaDriver {
   }
 
   /**
-   * The driver library in a directory, such as a simulated one.
+   * Returns the driver in a directory, such as a simulated one.
    *
    * @param directory holds {@code libcuda.so.1}
    * @return the driver, not yet loaded
@@ -99,7 +98,7 @@ public final class LibCuda implements CudaDriver {
             "cuCheckpointProcessGetState",
             pid,
             (cuda, state) -> cuda.cuCheckpointProcessGetState(pid, state));
-    // What the call wrote means nothing unless it succeeded.
+    // A failed call may have written any value.
     return answer.result() == 0
         ? new CudaAnswer<>(CudaResult.SUCCESS, ProcessState.of(answer.value()))
         : CudaAnswer.failed(result(answer.result()));
@@ -167,7 +166,7 @@ public final class LibCuda implements CudaDriver {
     try {
       return cuda.cuCheckpointProcessRestore(pid, args);
     } finally {
-      // The struct holds the bare address: nothing else keeps the block from being collected.
+      // The struct has only the address of the block, which could be collected.
       Reference.reachabilityFence(block);
     }
   }
@@ -208,7 +207,7 @@ public final class LibCuda implements CudaDriver {
   /**
    * Makes a call about a process of a job that has a job file; see {@link CudaCall}.
    *
-   * @return empty when it has none, or this driver keeps none
+   * @return empty if the process has no job file, or this driver uses none
    */
   private Optional<Answer> withJobFile(
       String function, int pid, int timeoutMs, List<GpuPair> pairs) {
@@ -241,13 +240,13 @@ public final class LibCuda implements CudaDriver {
     try {
       return CudaJobFile.open(pid);
     } catch (ProcessUnreadableException e) {
-      return Optional.empty(); // the driver itself says who may not control whom
+      return Optional.empty(); // the driver itself refuses the call
     } catch (FileSystemException e) {
-      return Optional.empty(); // the process itself could not open it as its job file
+      return Optional.empty(); // the process could not open it either
     }
   }
 
-  /** An older driver is asked once. */
+  /** Returns whether this driver uses job files, by its version. */
   private boolean keepsJobFiles() {
     int known = supported;
     if (known == 0) {
@@ -260,7 +259,8 @@ public final class LibCuda implements CudaDriver {
   }
 
   /**
-   * Names a result as this driver does: a newer driver knows numbers that this library does not.
+   * Returns a result with the driver's name and text, also for numbers that this library does not
+   * know.
    */
   private CudaResult result(int code) {
     return code == 0 ? CudaResult.SUCCESS : results.computeIfAbsent(code, this::ask);

@@ -21,10 +21,10 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * {@code libnvidia-ml.so.1} through JNR, for what the checkpoint functions do not report: which
- * GPUs there are, how much memory is free, and which processes hold the rest. It takes no GPU
- * memory and opens no CUDA context. Loaded at the first call; where it is missing, every answer is
- * empty. Safe for use by several threads.
+ * {@code libnvidia-ml.so.1} through JNR. It lists the GPUs, their free memory, and the processes
+ * that use the rest, which the checkpoint functions do not report. It uses no GPU memory and no
+ * CUDA context. The library is loaded at the first call; without it, every result is empty. Safe
+ * for use by several threads.
  */
 public final class LibNvml implements GpuInventory {
 
@@ -45,7 +45,7 @@ public final class LibNvml implements GpuInventory {
   }
 
   /**
-   * The library of this machine, found in the same places as {@link LibCuda#system()}.
+   * Returns the library of this machine, from the same places as {@link LibCuda#system()}.
    *
    * @return the library, not yet loaded
    */
@@ -54,7 +54,7 @@ public final class LibNvml implements GpuInventory {
   }
 
   /**
-   * The library in a directory, such as a simulated one.
+   * Returns the library in a directory, such as a simulated one.
    *
    * @param directory holds {@code libnvidia-ml.so.1}
    * @return the library, not yet loaded
@@ -79,8 +79,8 @@ public final class LibNvml implements GpuInventory {
       return Optional.of(new GpuReading(List.of(), List.of("NVML: " + e.getMessage())));
     } catch (MachineUnfitException | UnsatisfiedLinkError e) {
       LOG.debug("there is no NVML: {}", e.getMessage());
-      // A library that exists but cannot be loaded now, say because descriptors have run out, is
-      // not a missing one.
+      // A library that exists is not missing if it cannot be loaded now, as without a free
+      // descriptor.
       return library.isThere()
           ? Optional.of(new GpuReading(List.of(), List.of("NVML: " + e.getMessage())))
           : Optional.empty();
@@ -139,17 +139,18 @@ public final class LibNvml implements GpuInventory {
     long total = memory.getLong(0);
     long free = memory.getLong(8);
     if (free < 0 || free > total) {
-      throw new NvmlFailure("nvmlDeviceGetMemoryInfo says %s of %s free".formatted(free, total));
+      throw new NvmlFailure("nvmlDeviceGetMemoryInfo reports %s of %s free".formatted(free, total));
     }
     return new Gpu(uuid, string(name), total, free, readUsers(nvml, device));
   }
 
   private static List<Gpu.User> readUsers(NvmlFunctions nvml, Pointer device) throws NvmlFailure {
-    // The number of processes may grow between two calls, so ask until they fit.
-    int room = 16;
+    // The number of processes may grow between two calls, so the call is repeated until they fit.
+    int capacity = 16;
     while (true) {
-      Pointer infos = Memory.allocateDirect(Runtime.getRuntime(nvml), room * PROCESS_BYTES, true);
-      IntByReference count = new IntByReference(room);
+      Pointer infos =
+          Memory.allocateDirect(Runtime.getRuntime(nvml), capacity * PROCESS_BYTES, true);
+      IntByReference count = new IntByReference(capacity);
       int code = nvml.nvmlDeviceGetComputeRunningProcesses_v3(device, count, infos);
       if (code != INSUFFICIENT_SIZE) {
         check("nvmlDeviceGetComputeRunningProcesses_v3", code);
@@ -164,13 +165,13 @@ public final class LibNvml implements GpuInventory {
         }
         return List.copyOf(users);
       }
-      room = Math.max(room * 2, count.intValue() * 2);
+      capacity = Math.max(capacity * 2, count.intValue() * 2);
     }
   }
 
   private static void check(String function, int code) throws NvmlFailure {
     if (code != 0) {
-      throw new NvmlFailure(function + " answers " + code);
+      throw new NvmlFailure(function + " returned " + code);
     }
   }
 

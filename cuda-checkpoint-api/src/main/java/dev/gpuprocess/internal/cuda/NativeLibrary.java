@@ -10,17 +10,17 @@ import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A driver library that is loaded when it is first needed: this class loads on a machine without a
- * GPU, and a driver that is installed later is found then. Safe for use by several threads.
+ * A driver library that is loaded at its first use. So this class can be used on a machine without
+ * a GPU, and finds a driver that is installed later. Safe for use by several threads.
  */
 public final class NativeLibrary<T> {
 
-  /** Names the directory of the driver's libraries where the dynamic loader does not find them. */
+  /** The directory of the driver's libraries, if the dynamic loader does not find them. */
   private static final String PROPERTY = "gpuprocess.driver.dir";
 
   private static final String VARIABLE = "GPUPROCESS_DRIVER_DIR";
 
-  /** Where distributions and NVIDIA's container tools put the driver's libraries. */
+  /** The directories in which distributions and NVIDIA's container tools install the libraries. */
   private static final List<String> USUAL =
       List.of(
           "/usr/lib/x86_64-linux-gnu",
@@ -42,8 +42,8 @@ public final class NativeLibrary<T> {
   }
 
   /**
-   * The directory that the property or the environment names, or null for the dynamic loader's own
-   * search.
+   * Returns the directory of the property or the environment variable; null for the search of the
+   * dynamic loader.
    */
   public static @Nullable Path configuredDirectory() {
     String name = System.getProperty(PROPERTY, System.getenv(VARIABLE));
@@ -56,10 +56,7 @@ public final class NativeLibrary<T> {
     return library;
   }
 
-  /**
-   * Whether the file is where the dynamic loader looks, as far as can be told without loading it.
-   * Opens no file.
-   */
+  /** Returns whether the file is in a directory that the dynamic loader searches. Opens no file. */
   public boolean isThere() {
     if (directory != null) {
       return Files.exists(directory.resolve(file));
@@ -70,7 +67,7 @@ public final class NativeLibrary<T> {
         .anyMatch(place -> Files.exists(Path.of(place, file)));
   }
 
-  /** The file that is loaded. */
+  /** Returns the file. */
   @Override
   public String toString() {
     return directory == null ? file : directory.resolve(file).toString();
@@ -78,9 +75,9 @@ public final class NativeLibrary<T> {
 
   private T load() {
     if (directory != null && !Files.exists(directory.resolve(file))) {
-      throw missing("there is no such file in " + directory, null);
+      throw missing("no such file in " + directory, null);
     }
-    // With an absolute path the loader cannot fall back to the system's driver.
+    // With an absolute path, the loader does not use the system's driver instead.
     String name = directory == null ? file : directory.resolve(file).toString();
     try {
       return NativeLibraries.load(functions, name);

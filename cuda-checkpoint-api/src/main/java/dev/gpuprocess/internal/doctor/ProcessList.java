@@ -21,8 +21,9 @@ import dev.gpuprocess.internal.lock.StateDirectory;
 import dev.gpuprocess.internal.proc.CudaLibrary;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.internal.reservation.PidNamespace;
+import dev.gpuprocess.internal.reservation.GpuUsage;
 import dev.gpuprocess.internal.room.Holdings;
-import dev.gpuprocess.internal.room.PidNamespace;
 import dev.gpuprocess.internal.text.Printable;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.process.ListedProcess;
@@ -306,7 +307,7 @@ public final class ProcessList {
     if (!isSame(candidate.identity())) {
       return Optional.empty();
     }
-    Holdings held = held(candidate, state, reading, onGpu);
+    GpuUsage held = held(candidate, state, reading, onGpu);
     return Optional.of(
         new ListedProcess(
             candidate.identity(),
@@ -347,15 +348,15 @@ public final class ProcessList {
   }
 
   /** NVML does not list what is checkpointed. */
-  private static Holdings held(
+  private static GpuUsage held(
       Candidate candidate,
       @Nullable ProcessState state,
       Optional<GpuReading> reading,
       Set<Integer> onGpu) {
     int pid = candidate.identity().pid();
     if (onGpu.contains(pid) && state != ProcessState.CHECKPOINTED) {
-      return Holdings.of(pid, reading);
+      return GpuUsage.of(pid, reading);
     }
-    return candidate.entry() == null ? Holdings.UNKNOWN : candidate.entry().held();
+    return candidate.entry() == null ? GpuUsage.UNKNOWN : candidate.entry().held();
   }
 }

@@ -27,7 +27,7 @@ import dev.gpuprocess.internal.journal.ImageEntry;
 import dev.gpuprocess.internal.launch.Departure;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.machine.MachineSurvey;
-import dev.gpuprocess.internal.memory.HostMemoryPool;
+import dev.gpuprocess.internal.pool.HostMemoryPool;
 import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.DumpOptions;

@@ -7,11 +7,9 @@ import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.call.Stop;
-import dev.gpuprocess.internal.driver.DriverHook;
-import dev.gpuprocess.internal.driver.LockGate;
 import dev.gpuprocess.internal.lock.Generation;
 import dev.gpuprocess.internal.lock.ProcessLock;
-import dev.gpuprocess.internal.room.Reservation;
+import dev.gpuprocess.internal.reservation.Reservation;
 import dev.gpuprocess.internal.text.Printable;
 import dev.gpuprocess.internal.time.Durations;
 import java.time.Duration;
@@ -151,8 +149,7 @@ public final class DriverCalls {
   public void unlock() {
     CudaResult result = move("unlock", controlDeadline(), () -> cuda.unlock(target.pid()));
     goOn("unlock", result, ProcessState.RUNNING);
-    LockGate.remove(target.identity);
-    boolean unused = DriverHook.removeFrom(target.identity);
+    wayBack.unlocked();
   }
 
   /**

@@ -3,9 +3,9 @@ package dev.gpuprocess.internal.engine;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.internal.context.EngineContext;
-import dev.gpuprocess.internal.room.GpuMemoryCheck;
-import dev.gpuprocess.internal.room.GpuMemoryCheck.Returning;
-import dev.gpuprocess.internal.room.Holdings;
+import dev.gpuprocess.internal.reservation.GpuMemoryCheck;
+import dev.gpuprocess.internal.reservation.GpuMemoryCheck.Returning;
+import dev.gpuprocess.internal.reservation.GpuUsage;
 import dev.gpuprocess.options.ResumeOptions;
 import java.util.ArrayList;
 import java.util.List;
@@ -36,8 +36,8 @@ final class GpuRoom {
   }
 
   /** What the user states is for all of them together, so it is counted once. */
-  private static Holdings held(TrackedProcess member, ResumeOptions options, boolean isFirst) {
-    Optional<Holdings> told = options.needs().map(Holdings::told);
-    return isFirst || told.isEmpty() ? told.orElse(member.held()) : Holdings.told(Map.of());
+  private static GpuUsage held(TrackedProcess member, ResumeOptions options, boolean isFirst) {
+    Optional<GpuUsage> told = options.needs().map(GpuUsage::told);
+    return isFirst || told.isEmpty() ? told.orElse(member.held()) : GpuUsage.told(Map.of());
   }
 }

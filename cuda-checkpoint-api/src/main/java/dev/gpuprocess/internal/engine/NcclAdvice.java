@@ -4,7 +4,7 @@ import dev.gpuprocess.cuda.CudaDriver;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.call.StateReading;
-import dev.gpuprocess.internal.nccl.NcclPeers;
+import dev.gpuprocess.internal.machine.NcclPeers;
 import dev.gpuprocess.internal.time.WorkLimit;
 import java.time.Duration;
 import java.util.concurrent.TimeoutException;

@@ -3,7 +3,7 @@ package dev.gpuprocess.internal.engine;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ProcessUnfitException;
 import dev.gpuprocess.error.ProcessUnreadableException;
-import dev.gpuprocess.internal.nccl.NcclPeers;
+import dev.gpuprocess.internal.machine.NcclPeers;
 import dev.gpuprocess.internal.proc.Environment;
 import dev.gpuprocess.internal.time.WorkLimit;
 import java.util.LinkedHashSet;

@@ -6,13 +6,13 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.InsufficientGpuMemoryException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.internal.context.EngineContext;
-import dev.gpuprocess.internal.driver.DividedCopy;
-import dev.gpuprocess.internal.memory.HostMemoryPool;
-import dev.gpuprocess.internal.memory.PreparedMemory;
-import dev.gpuprocess.internal.room.GpuMemoryRefusal;
-import dev.gpuprocess.internal.room.Holdings;
-import dev.gpuprocess.internal.room.Reservation;
-import dev.gpuprocess.internal.room.ReservedRoom;
+import dev.gpuprocess.internal.memory.DividedCopy;
+import dev.gpuprocess.internal.pool.HostMemoryPool;
+import dev.gpuprocess.internal.pool.PreparedMemory;
+import dev.gpuprocess.internal.reservation.GpuMemoryRefusal;
+import dev.gpuprocess.internal.reservation.GpuUsage;
+import dev.gpuprocess.internal.reservation.Reservation;
+import dev.gpuprocess.internal.reservation.ReservedGpus;
 import dev.gpuprocess.options.ResumeOptions;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -139,7 +139,7 @@ public final class Resumption {
     }
     EngineContext context = there.get(0).target().context;
     DriverOperation first = there.get(0).operation();
-    ReservedRoom reserved =
+    ReservedGpus reserved =
         GpuRoom.check(context, targets(there), options)
             .reserve(
                 why -> refusal(first, why), why -> GpuRoom.impossible(why, checkpointed(first)));
@@ -171,7 +171,7 @@ public final class Resumption {
 
   private void restore(Member member, List<GpuPair> pairs, Reservation room) {
     TrackedProcess target = member.target();
-    Holdings held = options.needs().map(Holdings::told).orElse(target.held());
+    GpuUsage held = options.needs().map(GpuUsage::told).orElse(target.held());
     Runnable restore = () -> member.operation().calls().restore(pairs, room);
     member.steps().runNoted("restore", held.bytes(), () -> restored(target, held.bytes(), restore));
   }

@@ -14,7 +14,7 @@ import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.linux.Processes;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.proc.ProcStat;
-import dev.gpuprocess.internal.room.GpuMemoryRefusal;
+import dev.gpuprocess.internal.reservation.GpuMemoryRefusal;
 import dev.gpuprocess.internal.text.Printable;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.internal.time.Uninterrupted;

@@ -2,10 +2,10 @@ package dev.gpuprocess.internal.engine;
 
 import dev.gpuprocess.cuda.GpuReading;
 import dev.gpuprocess.internal.context.EngineContext;
-import dev.gpuprocess.internal.driver.DividedCopy;
-import dev.gpuprocess.internal.memory.HostMemoryPool;
-import dev.gpuprocess.internal.memory.PreparedMemory;
-import dev.gpuprocess.internal.room.Holdings;
+import dev.gpuprocess.internal.memory.DividedCopy;
+import dev.gpuprocess.internal.pool.HostMemoryPool;
+import dev.gpuprocess.internal.pool.PreparedMemory;
+import dev.gpuprocess.internal.reservation.GpuUsage;
 import dev.gpuprocess.internal.text.Bytes;
 import java.io.IOException;
 import java.util.HashMap;
@@ -50,7 +50,7 @@ final class SaveMemory implements AutoCloseable {
     int copies = 0;
     Map<TrackedProcess, Long> needs = new LinkedHashMap<>();
     for (Member each : operation.members()) {
-      long held = Holdings.of(each.target().pid(), gpus).bytes();
+      long held = GpuUsage.of(each.target().pid(), gpus).bytes();
       if (DividedCopy.isWorthwhile(held)) {
         copies++;
         if (held > 0) {

@@ -42,7 +42,7 @@ final class StateQuery {
   /** Asks about the process whose lock this verb holds. */
   CudaAnswer<ProcessState> askLocked(ProcessIdentity process) {
     try {
-      return StateReading.insist(context.cuda(), process.pid(), deadline);
+      return StateReading.readUntilAnswered(context.cuda(), process.pid(), deadline);
     } catch (TimeoutException e) {
       throw unanswered(process, Optional.empty(), e);
     }

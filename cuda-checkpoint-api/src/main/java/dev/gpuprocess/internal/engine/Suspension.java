@@ -5,9 +5,9 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.LockTimeoutException;
 import dev.gpuprocess.internal.call.Stop;
-import dev.gpuprocess.internal.driver.LockGate;
 import dev.gpuprocess.internal.lock.ProcessLock;
-import dev.gpuprocess.internal.room.Holdings;
+import dev.gpuprocess.internal.memory.LockGate;
+import dev.gpuprocess.internal.reservation.GpuUsage;
 import dev.gpuprocess.options.Cancellation;
 import java.time.Duration;
 import java.util.List;
@@ -56,7 +56,7 @@ public final class Suspension {
   /** What the process holds is journalled first: it cannot be read once it is checkpointed. */
   private static void note(Member member) {
     TrackedProcess target = member.target();
-    target.nowHolds(Holdings.of(target.pid(), target.context.inventory().read()));
+    target.nowHolds(GpuUsage.of(target.pid(), target.context.inventory().read()));
     target.nowSavedIn(List.of());
     target.note("checkpoint", ProcessLock.Kind.MOVE);
   }

@@ -14,6 +14,7 @@ import dev.gpuprocess.internal.lock.Generation;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.proc.AddressRange;
 import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.reservation.GpuUsage;
 import dev.gpuprocess.internal.room.Holdings;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.nio.file.Path;
@@ -39,7 +40,7 @@ public final class TrackedProcess {
   public final ProcessKey key;
 
   /** What the process held on each GPU when it was last seen there. */
-  private volatile Holdings held;
+  private volatile GpuUsage held;
 
   /** The memory that the driver mapped at the checkpoint, as far as that was observed. */
   private volatile List<AddressRange> areas = List.of();
@@ -56,12 +57,12 @@ public final class TrackedProcess {
   /** What its journal entries keep from one step to the next. */
   private volatile ProcessHistory history;
 
-  public TrackedProcess(EngineContext context, ProcessIdentity identity, Holdings held) {
+  public TrackedProcess(EngineContext context, ProcessIdentity identity, GpuUsage held) {
     this(context, identity, held, ProcessHistory.NONE);
   }
 
   public TrackedProcess(
-      EngineContext context, ProcessIdentity identity, Holdings held, ProcessHistory history) {
+      EngineContext context, ProcessIdentity identity, GpuUsage held, ProcessHistory history) {
     this.context = context;
     this.identity = identity;
     this.key = ProcessKey.of(identity);
@@ -86,7 +87,7 @@ public final class TrackedProcess {
 
   /** The process that has this identity, as far as others have told of it. */
   static TrackedProcess of(EngineContext context, ProcessIdentity identity) {
-    TrackedProcess target = new TrackedProcess(context, identity, Holdings.UNKNOWN);
+    TrackedProcess target = new TrackedProcess(context, identity, GpuUsage.UNKNOWN);
     target.seen = target.lastMove();
     // The controller that checkpointed it journalled what it held.
     target.adoptHeld();
@@ -142,7 +143,7 @@ public final class TrackedProcess {
     return new Journal(context.state());
   }
 
-  public Holdings held() {
+  public GpuUsage held() {
     return held;
   }
 
@@ -226,7 +227,7 @@ public final class TrackedProcess {
     journal().remove(key);
   }
 
-  public void nowHolds(Holdings found) {
+  public void nowHolds(GpuUsage found) {
     held = found;
   }
 

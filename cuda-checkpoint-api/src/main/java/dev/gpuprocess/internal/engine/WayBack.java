@@ -6,11 +6,11 @@ import dev.gpuprocess.cuda.GpuPair;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.InsufficientGpuMemoryException;
-import dev.gpuprocess.internal.driver.DriverHook;
-import dev.gpuprocess.internal.driver.LockGate;
 import dev.gpuprocess.internal.lock.ProcessLock;
-import dev.gpuprocess.internal.room.GpuMemoryRefusal;
-import dev.gpuprocess.internal.room.Reservation;
+import dev.gpuprocess.internal.memory.DriverHook;
+import dev.gpuprocess.internal.memory.LockGate;
+import dev.gpuprocess.internal.reservation.GpuMemoryRefusal;
+import dev.gpuprocess.internal.reservation.Reservation;
 import dev.gpuprocess.options.ResumeOptions;
 import java.util.List;
 import java.util.Optional;
@@ -55,13 +55,18 @@ final class WayBack {
       }
       if (state == ProcessState.LOCKED) {
         LOG.info("process {} is unlocked: {}", target.pid(), cuda.unlock(target.pid()));
-        LockGate.remove(target.identity);
-        boolean unused = DriverHook.removeFrom(target.identity);
+        unlocked();
       }
     } finally {
       target.leaveAt(stateIfAlive());
     }
     return true;
+  }
+
+  /** Removes from an unlocked process what this library has changed in its libcuda. */
+  void unlocked() {
+    LockGate.remove(target.identity);
+    DriverHook.removeFrom(target.identity);
   }
 
   /** Restores to where the memory was. */

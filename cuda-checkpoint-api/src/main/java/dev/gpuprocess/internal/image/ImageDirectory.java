@@ -11,7 +11,7 @@ import dev.gpuprocess.internal.linux.FileHold;
 import dev.gpuprocess.internal.linux.Ownership;
 import dev.gpuprocess.internal.linux.PinnedDirectory;
 import dev.gpuprocess.internal.linux.UnreadableImage;
-import dev.gpuprocess.internal.memory.HostMemoryPool;
+import dev.gpuprocess.internal.pool.HostMemoryPool;
 import dev.gpuprocess.internal.time.IoFunction;
 import dev.gpuprocess.internal.time.WorkLimit;
 import java.io.IOException;

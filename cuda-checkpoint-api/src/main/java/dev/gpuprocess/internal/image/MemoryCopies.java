@@ -8,7 +8,7 @@ import dev.gpuprocess.internal.linux.FileSystemStatus;
 import dev.gpuprocess.internal.linux.IoExecutor;
 import dev.gpuprocess.internal.linux.NamelessFile;
 import dev.gpuprocess.internal.linux.PinnedDirectory;
-import dev.gpuprocess.internal.memory.HostMemoryPool;
+import dev.gpuprocess.internal.pool.HostMemoryPool;
 import dev.gpuprocess.internal.time.WorkLimit;
 import java.io.IOException;
 import java.nio.file.Path;

@@ -8,6 +8,7 @@ import dev.gpuprocess.internal.linux.SmallFile;
 import dev.gpuprocess.internal.lock.NamedLock;
 import dev.gpuprocess.internal.lock.StateDirectory;
 import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.reservation.GpuUsage;
 import dev.gpuprocess.internal.room.Holdings;
 import dev.gpuprocess.internal.text.Printable;
 import dev.gpuprocess.process.ProcessIdentity;
@@ -127,7 +128,7 @@ public final class Journal {
    * @param held by the process
    * @return the key of the entry, to remove it by
    */
-  public ProcessKey writeRestore(int pid, Holdings held, Path image, Path log) {
+  public ProcessKey writeRestore(int pid, GpuUsage held, Path image, Path log) {
     ProcessKey notBefore = new ProcessKey(ProcessKey.self().namespace(), pid, ProcFs.ticksNow());
     write(JournalEntry.of(notBefore, pid, JournalEntry.RESTORING, held, image, log));
     return notBefore;
@@ -139,7 +140,7 @@ public final class Journal {
    *
    * @param restore what {@link #writeRestore} returned
    */
-  public void updateRestore(ProcessKey restore, int pid, Holdings held, Path image, Path log) {
+  public void updateRestore(ProcessKey restore, int pid, GpuUsage held, Path image, Path log) {
     update(JournalEntry.of(restore, pid, JournalEntry.RESTORING, held, image, log));
   }
 
@@ -154,7 +155,7 @@ public final class Journal {
   public ImageEntry writeImage(int pid, Path image, @Nullable Path log) {
     long unlikeAnyStart = NO_START + ThreadLocalRandom.current().nextInt(Integer.MAX_VALUE);
     ProcessKey key = new ProcessKey(ProcessKey.self().namespace(), pid, unlikeAnyStart);
-    update(JournalEntry.of(key, pid, JournalEntry.WRITING, Holdings.UNKNOWN, image, log));
+    update(JournalEntry.of(key, pid, JournalEntry.WRITING, GpuUsage.UNKNOWN, image, log));
     return new ImageEntry(this, image, file(key));
   }
 
@@ -167,7 +168,7 @@ public final class Journal {
     try {
       write(
           launchFile(root),
-          JournalEntry.of(asSeenHere(root), root.pid(), step, Holdings.UNKNOWN, null, null));
+          JournalEntry.of(asSeenHere(root), root.pid(), step, GpuUsage.UNKNOWN, null, null));
     } catch (StateDirectoryException e) {
       LOG.warn("process {} is not in the journal: {}", root.pid(), e.getMessage());
     }

@@ -4,6 +4,7 @@ import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.linux.ProcessSearch;
 import dev.gpuprocess.internal.proc.AddressRange;
+import dev.gpuprocess.internal.reservation.GpuUsage;
 import dev.gpuprocess.internal.room.Holdings;
 import dev.gpuprocess.internal.text.NativePath;
 import dev.gpuprocess.process.ProcessIdentity;
@@ -42,7 +43,7 @@ public record JournalEntry(
     int pid,
     ProcessKey controller,
     String step,
-    Holdings held,
+    GpuUsage held,
     @Nullable Path image,
     @Nullable Path log,
     List<AddressRange> areas,
@@ -61,7 +62,7 @@ public record JournalEntry(
       int pid,
       ProcessKey controller,
       String step,
-      Holdings held,
+      GpuUsage held,
       @Nullable Path image,
       @Nullable Path log) {
     this(boot, key, pid, controller, step, held, image, log, List.of(), key, ProcessHistory.NONE);
@@ -84,7 +85,7 @@ public record JournalEntry(
       ProcessKey key,
       int pid,
       String step,
-      Holdings held,
+      GpuUsage held,
       @Nullable Path image,
       @Nullable Path log) {
     return new JournalEntry(ProcessKey.boot(), key, pid, ProcessKey.self(), step, held, image, log);
@@ -197,7 +198,7 @@ public record JournalEntry(
         Integer.parseInt(properties.getProperty("pid", "")),
         key(properties, "controller"),
         properties.getProperty("step", ""),
-        new Holdings(held, COMPLETE.equals(properties.getProperty("holdings"))),
+        new GpuUsage(held, COMPLETE.equals(properties.getProperty("holdings"))),
         path(properties, "image"),
         path(properties, "log"),
         AddressRange.parse(properties.getProperty("areas", "")),

@@ -10,7 +10,7 @@ import java.util.Optional;
 
 /**
  * Reads the build id of an ELF file: the note {@code NT_GNU_BUILD_ID} of a segment {@code PT_NOTE}
- * (elf(5)). Of any file, also one that somebody made for us, only a few small parts are read.
+ * (elf(5)). The file may be hostile, so only a few small parts of it are read.
  */
 final class BuildId {
 
@@ -28,7 +28,7 @@ final class BuildId {
 
   private BuildId() {}
 
-  /** That of a file, in hexadecimal; empty when it has none, or is no ELF file. */
+  /** Returns the build id in hexadecimal; empty if there is none, or the file is not in ELF. */
   static Optional<String> of(RandomAccessFile file) throws IOException {
     byte[] head = read(file, 0, HEADER_BYTES);
     if (head.length < HEADER_BYTES || !Arrays.equals(MAGIC, Arrays.copyOf(head, MAGIC.length))) {
@@ -88,7 +88,7 @@ final class BuildId {
     return is64 ? bytes.getLong(at) : Integer.toUnsignedLong(bytes.getInt(at));
   }
 
-  /** Reads a part; less of it where the file ends, or where no file has such a part. */
+  /** Reads a part of the file, which is shorter at its end and empty outside. */
   private static byte[] read(RandomAccessFile file, long from, int bytes) throws IOException {
     if (from < 0 || from >= file.length()) {
       return new byte[0];

@@ -15,17 +15,17 @@ import org.slf4j.LoggerFactory;
 /**
  * A CPU, as {@code /proc/cpuinfo} describes it.
  *
- * @param name what its maker calls it; empty where the kernel does not say
- * @param features the instructions that programs can use, in order; empty where the kernel does not
- *     say
+ * @param name of the model; empty if the kernel does not report it
+ * @param features the instructions that programs can use, in order; empty if the kernel does not
+ *     report them
  */
 record Cpu(String name, List<String> features) {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
   /**
-   * The flags of x86 that stand for instructions which a program chooses when it starts, and which
-   * end it where they are missing. The others tell the kernel something, or how fast something is.
+   * The flags of x86 for instructions that a program selects at its start, and without which it
+   * crashes. Other flags are for the kernel, or about speed.
    */
   private static final Pattern USED_BY_PROGRAMS =
       Pattern.compile(
@@ -38,7 +38,7 @@ record Cpu(String name, List<String> features) {
 
   private static volatile @Nullable Cpu known;
 
-  /** That of this machine; looked at again when it could not be read. */
+  /** Returns the CPU of this machine. A failed reading is repeated. */
   static Cpu here() {
     Cpu before = known;
     return before == null ? read() : before;
@@ -51,12 +51,12 @@ record Cpu(String name, List<String> features) {
       known = here;
       return here;
     } catch (IOException e) {
-      LOG.warn("the CPU of this machine is not known: {}", e.toString());
+      LOG.warn("the CPU of this machine cannot be read: {}", e.toString());
       return new Cpu("", List.of());
     }
   }
 
-  /** Reads the first of the CPUs; all of a machine have the same instructions. */
+  /** Parses the first CPU; all CPUs of a machine have the same instructions. */
   static Cpu of(BufferedReader lines) throws IOException {
     String name = "";
     for (String line = lines.readLine(); line != null; line = lines.readLine()) {
@@ -64,7 +64,7 @@ record Cpu(String name, List<String> features) {
       String key = colon < 0 ? "" : line.substring(0, colon).strip();
       String value = colon < 0 ? "" : line.substring(colon + 1).strip();
       switch (key) {
-        case "model name" -> name = Names.recorded(value);
+        case "model name" -> name = ThisMachine.recordedName(value);
         case "flags" -> {
           return new Cpu(
               name, words(value).filter(each -> USED_BY_PROGRAMS.matcher(each).matches()).toList());
@@ -73,7 +73,7 @@ record Cpu(String name, List<String> features) {
           return new Cpu(name, words(value).toList());
         }
         default -> {
-          // something else about it
+          // another property
         }
       }
     }

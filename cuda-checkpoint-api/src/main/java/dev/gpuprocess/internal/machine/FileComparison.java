@@ -27,8 +27,8 @@ import java.util.concurrent.TimeoutException;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Compares the programs and libraries of an image, and the mounts of the host that it had, with
- * what is there now, as CRIU will: by size and build id. No file is read but for its build id.
+ * Compares the programs, libraries and host mounts of an image with those of this machine, as CRIU
+ * does: by size and build id. No other content of the files is read.
  */
 final class FileComparison {
 
@@ -42,14 +42,14 @@ final class FileComparison {
   private final List<MachineDifference> found = new ArrayList<>();
   private final List<MappedFile> touched = new ArrayList<>();
 
-  /** What is looked at, which may be on a file system that does not answer. */
+  /** The file that is being compared, whose file system may not respond. */
   private volatile String current = "/";
 
   private FileComparison(Manifest manifest, @Nullable ImageMachine before, RestoreOptions options) {
     this.pid = manifest.pid();
     List<String> hostMounts = manifest.options().hostMounts();
     this.mounts = hostMounts == null ? List.of() : hostMounts;
-    // Below another root directory a path is another file.
+    // Below another root directory, a path means another file.
     boolean isElsewhere = options.criu().root().filter(root -> !root.equals(ROOT)).isPresent();
     this.files = before == null || isElsewhere ? List.of() : before.files();
     this.bySizeAlone =
@@ -57,9 +57,9 @@ final class FileComparison {
   }
 
   /**
-   * Compares.
+   * Returns the differences.
    *
-   * @throws OperationTimedOutException when a file system does not answer
+   * @throws OperationTimedOutException if a file system does not respond
    */
   static List<MachineDifference> of(
       Manifest manifest, @Nullable ImageMachine before, RestoreOptions options) {
@@ -73,7 +73,7 @@ final class FileComparison {
           SUBJECT, "compare libraries of " + pid, limit, this::run, (late, failure) -> {});
     } catch (TimeoutException e) {
       throw new OperationTimedOutException(
-          "restore of process %s: %s did not answer within the time limit of %s, and nothing was restored: look at its file system"
+          "restore of process %s: %s did not answer within the time limit of %s, and nothing was restored: check its file system"
               .formatted(pid, Printable.of(current), Printable.of(limit)),
           Failure.of("restore", pid),
           e);

@@ -17,8 +17,8 @@ import java.util.TreeSet;
 import java.util.stream.Collectors;
 
 /**
- * Compares the GPUs that the processes of an image held memory on with those of this machine: of
- * each kind there must be as many.
+ * Compares the GPUs that the processes of an image used with those of this machine, which must have
+ * at least as many of each kind.
  */
 final class GpuComparison {
 
@@ -52,7 +52,7 @@ final class GpuComparison {
             .mapToLong(each -> Math.max(0, each.getValue() - kinds.getOrDefault(each.getKey(), 0L)))
             .sum();
     if (missing > 0) {
-      // An inventory that does not answer tells of no GPU, and has one reason for all.
+      // An inventory that does not respond lists no GPU, and has one reason for all of them.
       boolean mayBeThere =
           here.unreadable().size() >= missing
               || (here.gpus().isEmpty() && !here.unreadable().isEmpty());
@@ -65,7 +65,7 @@ final class GpuComparison {
     return remarkable();
   }
 
-  /** Where it is not known what was held, of a machine of one kind one was. */
+  /** If the used GPUs are unknown, and the machine had one kind, one of these is needed. */
   private Map<String, Long> needed() {
     if (!held.isEmpty()) {
       return counts(held.stream().map(each -> before.gpus().getOrDefault(each, "")).toList());
@@ -93,7 +93,7 @@ final class GpuComparison {
 
   private static Map<String, Long> counts(Collection<String> names) {
     return names.stream()
-        .map(Names::recorded)
+        .map(ThisMachine::recordedName)
         .collect(Collectors.groupingBy(each -> each, TreeMap::new, Collectors.counting()));
   }
 

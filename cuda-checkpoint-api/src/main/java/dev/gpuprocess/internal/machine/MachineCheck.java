@@ -12,7 +12,7 @@ import java.util.EnumSet;
 import java.util.List;
 import java.util.Set;
 
-/** Looks, before a restore, whether this machine has what the image needs; touches nothing. */
+/** Checks before a restore that this machine has what the image needs. Changes nothing. */
 public final class MachineCheck {
 
   private static final int LONGEST_MESSAGE = 8000;
@@ -22,21 +22,17 @@ public final class MachineCheck {
 
   private MachineCheck() {}
 
-  /**
-   * Compares.
-   *
-   * @return all differences, those first that prevent a restore
-   */
+  /** Returns all differences, beginning with those that prevent a restore. */
   public static List<MachineDifference> differences(
       EngineContext context, Manifest manifest, RestoreOptions options) {
     return MachineComparison.of(manifest, ThisMachine.look(context), options);
   }
 
   /**
-   * Compares, and refuses what could only fail.
+   * Refuses a restore that would fail.
    *
-   * @return what is remarkable, in words
-   * @throws MachineMismatchException when something prevents the restore
+   * @return the other differences, in words
+   * @throws MachineMismatchException if a difference prevents the restore
    */
   public static String require(
       EngineContext context, Path image, Manifest manifest, RestoreOptions options) {
@@ -50,13 +46,13 @@ public final class MachineCheck {
       return words(remarkable, LONGEST_NOTE);
     }
     throw new MachineMismatchException(
-        "the image %s cannot be restored on this machine (%s)%s: %s, or set RestoreOptions.skipMachineCheck(true) if the processes can go on without; nothing was restored"
+        "the image %s cannot be restored on this machine (%s)%s: %s, or set RestoreOptions.skipMachineCheck(true) if the processes can run without them; nothing was restored"
             .formatted(
                 image,
                 words(certain, LONGEST_MESSAGE),
                 remarkable.isEmpty()
                     ? ""
-                    : ", and differs besides (" + words(remarkable, LONGEST_NOTE) + ")",
+                    : ", and also differs (" + words(remarkable, LONGEST_NOTE) + ")",
                 cure(certain)),
         Failure.of("restore", pid),
         all);
@@ -70,14 +66,14 @@ public final class MachineCheck {
         + (anyOfDisks ? "put these files there as they were" : "");
   }
 
-  /** The first of them, as many as fit. */
+  /** Lists differences up to a length. */
   private static String words(List<MachineDifference> differences, int most) {
     StringBuilder text = new StringBuilder();
-    int told = 0;
-    while (told < differences.size() && text.length() < most) {
-      text.append(told == 0 ? "" : "; ").append(differences.get(told++));
+    int listed = 0;
+    while (listed < differences.size() && text.length() < most) {
+      text.append(listed == 0 ? "" : "; ").append(differences.get(listed++));
     }
-    int more = differences.size() - told;
+    int more = differences.size() - listed;
     return more == 0 ? text.toString() : text + "; and %s more".formatted(more);
   }
 }

@@ -7,15 +7,18 @@ import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.options.CpuCheck;
 import dev.gpuprocess.options.RestoreOptions;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Comparator;
 import java.util.List;
-import java.util.OptionalInt;
+import java.util.regex.Pattern;
 
 /**
- * Finds all in which a machine differs from the one that an image was made on. What the image does
- * not say is not compared.
+ * Finds the differences between this machine and the one that an image was made on. Properties that
+ * the image does not record are not compared.
  */
 final class MachineComparison {
+
+  private static final Pattern VERSION = Pattern.compile("\\d{1,9}(\\.\\d{1,9}){0,9}");
 
   private final Manifest manifest;
   private final ThisMachine here;
@@ -28,7 +31,7 @@ final class MachineComparison {
     this.options = options;
   }
 
-  /** All differences, those first that prevent a restore. */
+  /** Returns all differences, beginning with those that prevent a restore. */
   static List<MachineDifference> of(Manifest manifest, ThisMachine here, RestoreOptions options) {
     return new MachineComparison(manifest, here, options).run();
   }
@@ -81,9 +84,19 @@ final class MachineComparison {
     String before = manifest.driverVersion();
     String now = here.driver().orElse("not known");
     if (!before.isEmpty() && !before.equals(now)) {
-      OptionalInt order = DriverVersions.compare(now, before);
-      add(Aspect.DRIVER, "driver", before, now, order.isPresent() && order.getAsInt() < 0);
+      add(Aspect.DRIVER, "driver", before, now, isOlder(now, before));
     }
+  }
+
+  /** Compares versions such as {@code 580.159.04}; false if one is not a version. */
+  private static boolean isOlder(String now, String before) {
+    return VERSION.matcher(now).matches()
+        && VERSION.matcher(before).matches()
+        && Arrays.compare(parts(now), parts(before)) < 0;
+  }
+
+  private static int[] parts(String version) {
+    return Arrays.stream(version.split("\\.")).mapToInt(Integer::parseInt).toArray();
   }
 
   private void compareVersion(Aspect aspect, String subject, String before, String now) {

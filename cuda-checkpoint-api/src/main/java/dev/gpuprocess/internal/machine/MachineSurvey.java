@@ -10,25 +10,25 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 
-/** What a manifest says of the machine of a dump. */
+/** Reads what a manifest records of the machine of a dump. */
 public final class MachineSurvey {
 
   private MachineSurvey() {}
 
   /**
-   * Looks at this machine and at a tree that stands still.
+   * Reads this machine and a tree that is frozen.
    *
-   * @param gpus asked within a deadline
+   * @param gpus an inventory with deadlines
    * @param root of the tree
-   * @param isIsolated whether it was launched isolated
-   * @param carried files that the image holds
-   * @return what the tree needs; what is not known is left out
+   * @param isIsolated whether the tree was launched isolated
+   * @param carried files that are in the image
+   * @return the needs of the tree, as far as they are known
    */
   public static ImageMachine of(
       GpuInventory gpus, int root, boolean isIsolated, Set<Path> carried) {
     Map<String, String> kinds = new TreeMap<>();
     for (Gpu each : gpus.read().map(GpuReading::gpus).orElse(List.of())) {
-      kinds.put(each.uuid().text(), Names.recorded(each.name()));
+      kinds.put(each.uuid().text(), ThisMachine.recordedName(each.name()));
     }
     Cpu cpu = Cpu.here();
     return new ImageMachine(

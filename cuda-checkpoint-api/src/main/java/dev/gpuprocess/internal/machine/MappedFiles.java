@@ -17,14 +17,14 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Finds the programs and libraries that a tree runs code of, and that a restore will open by their
- * paths. CRIU carries what has no name any more, and what is on mounts of the tree's own.
+ * Finds the programs and libraries whose code a tree has mapped, and that a restore opens by their
+ * paths. CRIU dumps files without a name, and files on mounts of the tree's own.
  */
 final class MappedFiles {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
-  /** So that no tree makes a manifest that is too large to be read. */
+  /** A limit for the manifest, which must be small enough to be read. */
   private static final int MOST_OF_PATHS = 1 << 20;
 
   private static final String DELETED = " (deleted)";
@@ -37,11 +37,11 @@ final class MappedFiles {
   private MappedFiles() {}
 
   /**
-   * Looks at a tree that stands still.
+   * Reads a tree that is frozen.
    *
    * @param root of the tree
-   * @param isIsolated whether it has the host's mounts although its mount namespace is another
-   * @param carried files that the image holds, and a restore puts back
+   * @param isIsolated whether it has the host's mounts in a mount namespace of its own
+   * @param carried files that are in the image
    */
   static List<MappedFile> of(int root, boolean isIsolated, Set<Path> carried) {
     MappedFiles found = new MappedFiles();
@@ -53,11 +53,11 @@ final class MappedFiles {
           ProcFs.memory(pid, mapping -> found.add(mapping, isIsolated));
         }
       } catch (IOException | ProcessUnreadableException e) {
-        LOG.warn("the image does not say which libraries process {} has: {}", pid, e.getMessage());
+        LOG.warn("the image does not record the libraries of process {}: {}", pid, e.getMessage());
       }
     }
     if (found.isFull) {
-      LOG.warn("process {} has more libraries than its image says", root);
+      LOG.warn("the image does not record all libraries of process {}", root);
     }
     return found.paths.stream()
         .filter(path -> !carried.contains(NativePath.of(path)))
@@ -92,7 +92,7 @@ final class MappedFiles {
     }
   }
 
-  /** An isolated process has a {@code /dev/shm} of its own, which comes back with it. */
+  /** An isolated process has a {@code /dev/shm} of its own, which is in the image. */
   private static boolean isOfTheKernel(String path, boolean isIsolated) {
     boolean isShared = path.startsWith("/dev/shm/") && !isIsolated;
     return !isShared && OF_THE_KERNEL.stream().anyMatch(path::startsWith);
@@ -107,8 +107,8 @@ final class MappedFiles {
       return Optional.of(
           new MappedFile(path, file.bytes(), buildId, buildId == null ? file.modified() : null));
     } catch (IOException e) {
-      // Its name is not the one that the kernel shows, or it may not be read.
-      LOG.debug("the image does not say that it needs {}: {}", path, e.toString());
+      // The file has another name than the kernel shows, or may not be read.
+      LOG.debug("the image does not record that it needs {}: {}", path, e.toString());
       return Optional.empty();
     }
   }

@@ -11,8 +11,8 @@ import java.time.Instant;
 import java.util.Optional;
 
 /**
- * What is at a path that somebody else has named. It is pinned before it is looked at, and opened
- * only if it is a regular file: to open a FIFO would block, and to open a device may do something.
+ * A file at an untrusted path. It is pinned before its attributes are read, and opened only if it
+ * is a regular file: opening a FIFO would block, and opening a device may have an effect.
  */
 final class PinnedFile implements AutoCloseable {
 
@@ -27,9 +27,9 @@ final class PinnedFile implements AutoCloseable {
   }
 
   /**
-   * Pins it, following links.
+   * Pins a file, following links.
    *
-   * @throws java.nio.file.NoSuchFileException when there is nothing
+   * @throws java.nio.file.NoSuchFileException if there is no file
    */
   static PinnedFile at(Path path) throws IOException {
     int descriptor = Descriptors.hold(path);
@@ -55,7 +55,7 @@ final class PinnedFile implements AutoCloseable {
     return attributes.lastModifiedTime().toInstant();
   }
 
-  /** The build id of a regular file. */
+  /** Returns the build id of a regular file. */
   Optional<String> buildId() throws IOException {
     try (RandomAccessFile file = Descriptors.read(self)) {
       return BuildId.of(file);

@@ -1,18 +1,18 @@
 package dev.gpuprocess.internal.machine;
 
 import dev.gpuprocess.cuda.GpuReading;
+import dev.gpuprocess.image.ImageMachine;
 import dev.gpuprocess.internal.context.EngineContext;
 import java.util.Optional;
 
 /**
- * The machine of a restore.
+ * This machine, at a restore.
  *
- * @param architecture its instruction set, as Java names it
- * @param cpu its CPU
- * @param driver the version of its NVIDIA driver; empty where it is not known
- * @param gpus its GPUs; empty where nothing can tell
- * @param kernel the release of its kernel
- * @param criu the version of its CRIU
+ * @param architecture the instruction set, as Java names it
+ * @param driver the version of the NVIDIA driver; empty if unknown
+ * @param gpus empty if unknown
+ * @param kernel the release of the kernel
+ * @param criu the version of CRIU
  */
 record ThisMachine(
     String architecture,
@@ -24,7 +24,7 @@ record ThisMachine(
 
   static final String ARCHITECTURE = System.getProperty("os.arch");
 
-  /** Asks each within its deadline. */
+  /** Reads this machine, each part within its deadline. */
   static ThisMachine look(EngineContext context) {
     return new ThisMachine(
         ARCHITECTURE,
@@ -33,5 +33,14 @@ record ThisMachine(
         context.inventory().read(),
         System.getProperty("os.version"),
         context.criu().version().toString());
+  }
+
+  /**
+   * Returns the name of hardware as a manifest records it; drivers and hypervisors may add any
+   * bytes.
+   */
+  static String recordedName(String name) {
+    String plain = name.replaceAll("[^ -~]", "?");
+    return plain.substring(0, Math.min(plain.length(), ImageMachine.LONGEST_NAME));
   }
 }

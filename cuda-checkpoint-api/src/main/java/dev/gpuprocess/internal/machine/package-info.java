@@ -1,3 +1,3 @@
-/** What an image needs of a machine: recorded at a dump, compared before a restore. */
+/** The needs of an image, which are recorded at a dump and compared with this machine; NCCL. */
 @org.jspecify.annotations.NullMarked
 package dev.gpuprocess.internal.machine;

@@ -50,17 +50,13 @@ public final class ProcFs {
         : livingThread(pid).map(thread -> leader.get().livingAs(thread)).or(() -> leader);
   }
 
-  /**
-   * Returns a living thread of a process: an ended thread, the first one included, has no memory.
-   *
-   * @param pid the process
-   * @return the id of a living thread; the pid when there is none
-   */
+  /** Returns the id of a living thread of a process; the pid if it has none. */
   public static int anyThread(int pid) {
     return livingThread(pid).map(ProcStat::pid).orElse(pid);
   }
 
-  private static Optional<ProcStat> livingThread(long pid) {
+  /** Returns a living thread of a process; one that has ended has no memory. */
+  public static Optional<ProcStat> livingThread(long pid) {
     return tasks(pid).stream().filter(thread -> !thread.isDead()).findFirst();
   }
 

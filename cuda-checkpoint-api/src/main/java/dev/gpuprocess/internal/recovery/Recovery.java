@@ -5,8 +5,6 @@ import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.call.BoundedDiskTask;
 import dev.gpuprocess.internal.context.EngineContext;
-import dev.gpuprocess.internal.driver.DriverHook;
-import dev.gpuprocess.internal.driver.LockGate;
 import dev.gpuprocess.internal.image.AbandonedImage;
 import dev.gpuprocess.internal.image.LogDirectory;
 import dev.gpuprocess.internal.journal.Journal;
@@ -17,9 +15,11 @@ import dev.gpuprocess.internal.linux.Leftovers;
 import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.linux.ProcessSearch;
 import dev.gpuprocess.internal.lock.StaleLocks;
+import dev.gpuprocess.internal.memory.DriverHook;
+import dev.gpuprocess.internal.memory.LockGate;
+import dev.gpuprocess.internal.memory.SaveFiles;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
-import dev.gpuprocess.internal.savearea.SaveFiles;
 import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.progress.RecoveryOutcome;
@@ -209,7 +209,7 @@ public final class Recovery {
 
   /** Takes away what a dead controller has left in the libcuda of a process. */
   static void takeAway(ProcessIdentity process, ProcessState state) {
-    boolean unused = DriverHook.removeFrom(process);
+    DriverHook.removeFrom(process);
     if (state == ProcessState.RUNNING) {
       LockGate.remove(process);
     }

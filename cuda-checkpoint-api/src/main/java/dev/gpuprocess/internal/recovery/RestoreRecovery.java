@@ -20,6 +20,7 @@ import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.linux.ProcessSearch;
 import dev.gpuprocess.internal.linux.ProcessTree;
 import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.reservation.GpuUsage;
 import dev.gpuprocess.internal.room.Holdings;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.progress.RecoveryOutcome;
@@ -131,7 +132,7 @@ final class RestoreRecovery extends EntryRecovery {
 
   /** Notes those that have no entry of their own; false when one of the image does not answer. */
   private boolean areNoted(ProcessIdentity root, Optional<Manifest> image) {
-    Map<Integer, Holdings> held = new HashMap<>();
+    Map<Integer, GpuUsage> held = new HashMap<>();
     boolean isolated = image.map(known -> known.options().isIsolated()).orElse(false);
     if (image.map(known -> known.options().plugin() != null).orElse(false)) {
       return true; // it runs, and no CUDA driver has to be asked
@@ -140,14 +141,14 @@ final class RestoreRecovery extends EntryRecovery {
         known ->
             known
                 .cudaProcesses()
-                .forEach(each -> held.put(each.pid(), Holdings.recorded(each.gpuBytes()))));
+                .forEach(each -> held.put(each.pid(), GpuUsage.recorded(each.gpuBytes()))));
     TrackedTree tree = TrackedTree.of(context, root, new MemberScan(context, root, VERB).all());
     for (TrackedProcess each : tree.members()) {
       ProcessState state = each.lastKnown();
       if (state != null
           && isAway(state, image.isPresent())
           && journal.ownEntry(each.key).isEmpty()) {
-        each.nowHolds(held.getOrDefault(isolated ? each.key.pid() : each.pid(), Holdings.UNKNOWN));
+        each.nowHolds(held.getOrDefault(isolated ? each.key.pid() : each.pid(), GpuUsage.UNKNOWN));
         journal.write(
             new JournalEntry(
                     entry.boot(),

@@ -1,18 +1,18 @@
 package dev.gpuprocess.internal.remote;
 
+import dev.gpuprocess.internal.remote.UntraceableException.Reason;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.util.Arrays;
 
 /**
- * The floating point and vector registers of a thread, as they lie in a signal frame. Ptrace gives
- * them in the same layout, without the marks by which the kernel recognises its own frames, and
- * with room for the tiles of AMX also where the thread does not use them: a frame of a thread that
- * never asked for tiles must be without.
+ * The floating point and vector registers of a thread, as in a signal frame. Ptrace returns them in
+ * the same layout, but without the magic numbers of a frame, and always with space for the tiles of
+ * AMX. The frame of a thread that has not enabled tiles must not have that space.
  */
 final class ExtendedState {
 
-  /** They are where the processor wants them. */
+  /** The alignment that the processor requires. */
   static final int ALIGNMENT = 64;
 
   private static final int SOFTWARE = 464;
@@ -25,18 +25,16 @@ final class ExtendedState {
   private static final long TILES = 1L << 18;
   private static final int TILE_BYTES = 8192;
 
-  /**
-   * x87, SSE, AVX, MPX, AVX-512, protection keys, AMX: tiles are last, and all others need less.
-   */
+  /** x87, SSE, AVX, MPX, AVX-512, protection keys, AMX. The tiles of AMX are at the end. */
   private static final long KNOWN = 0x602ff;
 
   private ExtendedState() {}
 
   /**
-   * Makes the part of a signal frame.
+   * Returns the extended state of a signal frame.
    *
-   * @param state what ptrace gave ({@code NT_X86_XSTATE})
-   * @throws UntraceableException when this CPU has registers that are not known here
+   * @param state {@code NT_X86_XSTATE} of ptrace
+   * @throws UntraceableException if this CPU has registers that this library does not know
    */
   static byte[] inFrame(byte[] state) throws UntraceableException {
     ByteBuffer given = ByteBuffer.wrap(state).order(ByteOrder.LITTLE_ENDIAN);
@@ -47,7 +45,8 @@ final class ExtendedState {
     long used = given.getLong(IN_USE);
     if ((enabled & ~KNOWN) != 0) {
       throw unknown(
-          "has registers that are not known here (XCR0 %s)".formatted(Long.toHexString(enabled)));
+          "has registers that this library does not know (XCR0 %s)"
+              .formatted(Long.toHexString(enabled)));
     }
     int size = state.length;
     long kept = enabled;
@@ -62,7 +61,7 @@ final class ExtendedState {
     while (frame.position() < IN_USE) {
       frame.put((byte) 0);
     }
-    // The kernel gives the keys' value, and need not call it in use.
+    // The kernel writes the keys' value, and may not mark it as in use.
     frame.putLong(IN_USE, (used & kept) | (enabled & PROTECTION_KEYS));
     frame.putInt(size, MAGIC_2);
     return frame.array();
@@ -70,7 +69,7 @@ final class ExtendedState {
 
   private static UntraceableException unknown(String what) {
     return new UntraceableException(
-        Untraceable.Reason.REGISTERS,
+        Reason.REGISTERS,
         "the floating point state of this machine " + what + ", so no thread can be borrowed");
   }
 }

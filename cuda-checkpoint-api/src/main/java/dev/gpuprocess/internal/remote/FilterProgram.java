@@ -6,7 +6,7 @@ import java.nio.ByteOrder;
 /**
  * A seccomp filter: a program in classic BPF over {@code struct seccomp_data}. Immutable.
  *
- * <p>All jumps are forward, so it ends. Whatever is not known answers that the call is forbidden.
+ * <p>All jumps are forward, so the program ends. An unknown instruction forbids the call.
  */
 final class FilterProgram {
 
@@ -47,7 +47,7 @@ final class FilterProgram {
     this.program = program;
   }
 
-  /** As the kernel gives it. */
+  /** Parses a program as the kernel returns it. */
   static FilterProgram of(byte[] program) {
     return new FilterProgram(
         ByteBuffer.wrap(program.clone()).order(ByteOrder.LITTLE_ENDIAN).asReadOnlyBuffer());
@@ -63,7 +63,7 @@ final class FilterProgram {
   }
 
   /**
-   * Runs it.
+   * Runs the program on a system call.
    *
    * @return {@code SECCOMP_RET_...}
    */

@@ -3,6 +3,7 @@ package dev.gpuprocess.internal.remote;
 import dev.gpuprocess.internal.linux.NativeCallException;
 import dev.gpuprocess.internal.linux.ProcessMemory;
 import dev.gpuprocess.internal.proc.Mapping;
+import dev.gpuprocess.internal.remote.UntraceableException.Reason;
 import java.util.Arrays;
 import java.util.Comparator;
 import java.util.List;
@@ -10,15 +11,15 @@ import java.util.Optional;
 import java.util.OptionalLong;
 
 /**
- * Instructions that a process has anyway, in its C library or its program, and that are used where
- * they are: nothing is written to its code.
+ * The addresses of instructions that a process has mapped, in its C library or its program. They
+ * are used in place; the code of the process is not changed.
  *
  * @param call the address of {@code syscall; ret}
  * @param restorer {@code mov $15,%rax; syscall}, to which signal handlers return
  */
 record Gadgets(long call, Restorer restorer) {
 
-  /** Where signal handlers return to, and where the instruction behind it is. */
+  /** The code that signal handlers return to, from its first byte to the byte after its last. */
   record Restorer(long start, long end) {}
 
   /** The length of the instruction {@code syscall}. */
@@ -33,9 +34,9 @@ record Gadgets(long call, Restorer restorer) {
   private static final long MOST = 512L << 20;
 
   /**
-   * Looks for them, in the C library first: nobody unloads it.
+   * Searches the code of a process, beginning with the C library, which is never unloaded.
    *
-   * @throws NativeCallException with {@code EPERM} when the memory may not be read
+   * @throws NativeCallException with {@code EPERM} if the memory may not be read
    */
   static Gadgets find(ProcessMemory memory, List<Mapping> mappings)
       throws UntraceableException, NativeCallException {
@@ -65,7 +66,7 @@ record Gadgets(long call, Restorer restorer) {
       }
     }
     throw new UntraceableException(
-        Untraceable.Reason.NO_INSTRUCTIONS,
+        Reason.NO_INSTRUCTIONS,
         "no library of process %s has the instructions of a system call and of a return from a signal"
             .formatted(memory.task()));
   }
@@ -85,7 +86,7 @@ record Gadgets(long call, Restorer restorer) {
       if (e.isNotPermitted()) {
         throw e;
       }
-      return new byte[0]; // unmapped since, or a hole in the file
+      return new byte[0]; // unmapped by now, or a hole in the file
     }
   }
 
@@ -115,7 +116,7 @@ record Gadgets(long call, Restorer restorer) {
     return true;
   }
 
-  /** Whether they are still there. */
+  /** Returns whether the instructions are still there. */
   boolean areIn(ProcessMemory memory) throws NativeCallException {
     int length = (int) (restorer.end() - restorer.start());
     return Arrays.equals(read(memory, call, CALL.length), CALL)
@@ -124,7 +125,7 @@ record Gadgets(long call, Restorer restorer) {
             length == RESTORER.length ? RESTORER : SHORT_RESTORER);
   }
 
-  /** What seccomp takes for the place of a call: behind the instruction. */
+  /** Returns the address that seccomp filters see: the one after the instruction. */
   long behindCall() {
     return call + SYSCALL;
   }

@@ -9,9 +9,10 @@ import java.nio.ByteOrder;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A descriptor of ours in another process, whatever namespaces that is in: it makes a pair of
- * sockets, we take one end and send the descriptor through it. It is closed there by {@link
- * #close}, and by the thread itself if this JVM is killed before.
+ * A descriptor of this JVM that was passed to another process, in any namespace. The process
+ * creates a pair of sockets, and this JVM takes one of them and sends the descriptor through it.
+ * {@link #close} closes the descriptor in the process, and so does the thread if this JVM is
+ * killed.
  */
 public final class PassedDescriptor implements AutoCloseable {
 
@@ -24,26 +25,25 @@ public final class PassedDescriptor implements AutoCloseable {
 
   private static final int NONE = -1;
 
-  /** On the way home: three descriptors are closed, and memory is unmapped. */
+  /** Exit calls: three descriptors are closed, and memory is unmapped. */
   private static final int CALLS = 4;
 
-  private final BorrowedThread thread;
+  private final RemoteThread thread;
   private final int number;
 
-  private PassedDescriptor(BorrowedThread thread, int number) {
+  private PassedDescriptor(RemoteThread thread, int number) {
     this.thread = thread;
     this.number = number;
   }
 
   /**
-   * Passes a descriptor. It is closed when the process executes another program.
+   * Passes a descriptor, with close-on-exec set.
    *
-   * @param thread of the process
-   * @param descriptor ours, which stays open
-   * @throws IOException when the process has not three numbers of descriptors to spare, or a
-   *     security module forbids it
+   * @param descriptor of this JVM, which stays open
+   * @throws IOException if the process cannot open three more descriptors, or a security module
+   *     forbids it
    */
-  public static PassedDescriptor pass(BorrowedThread thread, int descriptor)
+  public static PassedDescriptor pass(RemoteThread thread, int descriptor)
       throws UntraceableException, IOException {
     long scratch = thread.map(SCRATCH);
     long pair = socketpair(thread, scratch);
@@ -59,26 +59,26 @@ public final class PassedDescriptor implements AutoCloseable {
   }
 
   /**
-   * The kernel writes both numbers into the call that closes the first, and on the way home the
-   * thread copies the second one into the call that closes that.
+   * Creates the sockets. The kernel writes both numbers into the exit call that closes the first
+   * socket, and an exit call copies the second number into the call that closes the second socket.
    */
-  private static long socketpair(BorrowedThread thread, long scratch)
+  private static long socketpair(RemoteThread thread, long scratch)
       throws UntraceableException, IOException {
-    long first = thread.onTheWayHome(SystemCall.CLOSE, NONE);
-    long second = thread.onTheWayHome(SystemCall.CLOSE, NONE);
+    long first = thread.callAtExit(SystemCall.CLOSE, NONE);
+    long second = thread.callAtExit(SystemCall.CLOSE, NONE);
     long self = thread.call(SystemCall.GETTID);
     thread.memory().write(scratch, vectors(second, first + Integer.BYTES));
-    thread.onTheWayHome(SystemCall.PROCESS_VM_READV, self, scratch, 1, scratch + VECTOR, 1, 0);
+    thread.callAtExit(SystemCall.PROCESS_VM_READV, self, scratch, 1, scratch + VECTOR, 1, 0);
     try {
       thread.call(SystemCall.SOCKETPAIR, Libc.AF_UNIX, SOCK_DGRAM_CLOEXEC, 0, first);
     } catch (RemoteCallException e) {
       throw e.errno() == Libc.EMFILE ? noNumber(thread, e) : e;
     }
-    thread.already();
+    thread.callNow();
     return thread.memory().readLong(first);
   }
 
-  /** {@code struct iovec}: where to, and from where. */
+  /** Two {@code struct iovec}: the destination and the source. */
   private static byte[] vectors(long to, long from) {
     return ByteBuffer.allocate(2 * VECTOR)
         .order(ByteOrder.LITTLE_ENDIAN)
@@ -90,12 +90,12 @@ public final class PassedDescriptor implements AutoCloseable {
   }
 
   /**
-   * The kernel writes the number straight into the call that closes it: at no moment is the
-   * descriptor there and nothing on the way home that closes it.
+   * Receives the descriptor. The kernel writes its number into the exit call that closes it, so it
+   * is closed at whatever moment this JVM is killed.
    */
-  private static int receive(BorrowedThread thread, long message, int socket)
+  private static int receive(RemoteThread thread, long message, int socket)
       throws UntraceableException, IOException {
-    long number = thread.onTheWayHome(SystemCall.CLOSE, NONE);
+    long number = thread.callAtExit(SystemCall.CLOSE, NONE);
     thread.memory().write(message, ProcessDescriptor.toReceive(message, number));
     thread.call(SystemCall.RECVMSG, socket, message, MSG_DONTWAIT_CMSG_CLOEXEC);
     int received = (int) thread.memory().readLong(number);
@@ -105,23 +105,23 @@ public final class PassedDescriptor implements AutoCloseable {
     return received;
   }
 
-  private static IOException noNumber(BorrowedThread thread, @Nullable Exception cause) {
+  private static IOException noNumber(RemoteThread thread, @Nullable Exception cause) {
     return new IOException(
-        "process %s cannot be given a descriptor: it has too many open, or a security module forbids it: raise its limit (prlimit --nofile)"
+        "process %s cannot receive a descriptor: too many are open, or a security module forbids it. Raise its limit (prlimit --nofile)."
             .formatted(thread.pid()),
         cause);
   }
 
-  /** Its number there. */
+  /** Returns its number in the process. */
   public int number() {
     return number;
   }
 
-  /** Closes it there. */
+  /** Closes the descriptor in the process. */
   @Override
   public void close() throws UntraceableException, IOException {
     for (int call = 0; call < CALLS; call++) {
-      thread.already();
+      thread.callNow();
     }
   }
 }

@@ -3,10 +3,10 @@ package dev.gpuprocess.internal.remote;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 
-/** The general registers of a thread as ptrace gives them ({@code user_regs_struct}). Immutable. */
+/** The general registers of a thread ({@code user_regs_struct} of ptrace). Immutable. */
 final class Registers {
 
-  /** Registers with their places in {@code user_regs_struct}. */
+  /** A register with its offset in {@code user_regs_struct}. */
   enum Name {
     R15(0),
     R14(8),
@@ -43,7 +43,7 @@ final class Registers {
     }
   }
 
-  /** A thread that executes 32-bit code has fewer. */
+  /** A thread that executes 32-bit code has fewer bytes. */
   static final int BYTES = Name.values().length * Long.BYTES;
 
   private static final Name[] ARGUMENTS = {
@@ -61,7 +61,7 @@ final class Registers {
 
   static Registers of(byte[] bytes) {
     if (bytes.length != BYTES) {
-      throw new IllegalArgumentException(bytes.length + " bytes are no registers of x86_64");
+      throw new IllegalArgumentException(bytes.length + " bytes are not registers of x86_64");
     }
     return new Registers(bytes.clone());
   }
@@ -81,10 +81,10 @@ final class Registers {
   }
 
   /**
-   * These, for a system call.
+   * Returns these registers, changed to make a system call.
    *
    * @param instruction the address of {@code syscall; ret}
-   * @param stack what {@code ret} finds
+   * @param stack the stack pointer that {@code ret} uses
    */
   Registers calling(long instruction, long stack, SystemCall call, long... arguments) {
     Registers all =

@@ -2,7 +2,7 @@ package dev.gpuprocess.internal.remote;
 
 import java.io.IOException;
 
-/** A system call that was made in another process and answered an error. */
+/** A system call that returned an error in another process. */
 public final class RemoteCallException extends IOException {
 
   private static final long serialVersionUID = 1;
@@ -16,12 +16,12 @@ public final class RemoteCallException extends IOException {
     this.errno = errno;
   }
 
-  /** Which. */
+  /** Returns the system call. */
   public SystemCall call() {
     return call;
   }
 
-  /** As {@code errno.h} has it. */
+  /** Returns the error number of {@code errno.h}. */
   public int errno() {
     return errno;
   }

@@ -2,6 +2,7 @@ package dev.gpuprocess.internal.remote;
 
 import dev.gpuprocess.internal.linux.NativeCallException;
 import dev.gpuprocess.internal.linux.Ptrace;
+import dev.gpuprocess.internal.remote.UntraceableException.Reason;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.process.ProcessIdentity;
@@ -16,28 +17,27 @@ import java.util.function.IntPredicate;
 import java.util.function.Supplier;
 
 /**
- * Makes system calls in another process, by borrowing one of its threads. No byte of its code is
- * changed, and it goes on as it was, at whatever moment this JVM is killed. Safe for use by several
- * threads; the kernel lets one at a time trace a thread.
+ * Makes system calls in another process, on one of its threads. Its code is not changed. The
+ * process continues unchanged, also if this JVM is killed at any moment. Safe for use by several
+ * threads; the kernel lets one tracer at a time trace a thread.
  */
 public final class RemoteCalls {
 
-  /** How long a thread may take to stop before another one is tried. */
+  /** How long a thread may take to stop before another thread is tried. */
   private static final long PATIENCE = 250_000_000;
 
-  /** How long the threads are looked at again: they come and go, and wait for each other. */
+  /** How long the threads are listed again: threads start and end, and wait for each other. */
   private static final Duration SEARCH = Duration.ofMillis(200);
 
-  /** What may be otherwise a moment later. */
-  private static final Set<Untraceable.Reason> PASSING =
-      EnumSet.of(Untraceable.Reason.NO_THREAD, Untraceable.Reason.NO_INSTRUCTIONS);
+  /** Reasons that may no longer hold a moment later. */
+  private static final Set<Reason> PASSING = EnumSet.of(Reason.NO_THREAD, Reason.NO_INSTRUCTIONS);
 
   private final ProcessIdentity process;
   private final Ptrace ptrace;
   private final IntPredicate mayStop;
   private final long end;
 
-  /** Those that were told to stop and have not yet. */
+  /** Threads that were interrupted and have not stopped yet. */
   private final Map<Integer, Tracee> stopping = new HashMap<>();
 
   private UntraceableException why;
@@ -51,27 +51,31 @@ public final class RemoteCalls {
   }
 
   /**
-   * Borrows a thread for some calls. It is stopped until the work is done, other threads are not.
+   * Borrows a thread for some calls. The thread is stopped until the work is done, other threads
+   * are not.
    *
-   * @param process who
-   * @param limit how long it may take in all
-   * @param work makes the calls, on a thread of its own
-   * @return what the work returns
-   * @throws UntraceableException when there is no thread to borrow, or it was lost in the middle
-   * @throws IOException what the work throws
+   * @param limit the time for all of it
+   * @param work makes the calls
+   * @return the result of the work
+   * @throws UntraceableException if no thread can be borrowed, or the thread was lost
+   * @throws IOException if the work throws it
    */
-  public static <T> T borrow(ProcessIdentity process, Duration limit, BorrowedThread.Work<T> work)
+  public static <T> T borrow(
+      ProcessIdentity process, Duration limit, RemoteWork<RemoteThread, T> work)
       throws UntraceableException, IOException {
     return borrow(process, limit, task -> true, work);
   }
 
   /**
-   * The same, by one of some threads. No other thread is asked to stop.
+   * Borrows one of some threads. No other thread is interrupted.
    *
-   * @param mayStop whether a thread may be one, by its number here
+   * @param mayStop whether a thread may be borrowed, by its id in our pid namespace
    */
   public static <T> T borrow(
-      ProcessIdentity process, Duration limit, IntPredicate mayStop, BorrowedThread.Work<T> work)
+      ProcessIdentity process,
+      Duration limit,
+      IntPredicate mayStop,
+      RemoteWork<RemoteThread, T> work)
       throws UntraceableException, IOException {
     return borrow(process, limit, mayStop, work, Ptrace::new);
   }
@@ -80,7 +84,7 @@ public final class RemoteCalls {
       ProcessIdentity process,
       Duration limit,
       IntPredicate mayStop,
-      BorrowedThread.Work<T> work,
+      RemoteWork<RemoteThread, T> work,
       Supplier<Ptrace> requests)
       throws UntraceableException, IOException {
     long end = Durations.end(limit);
@@ -90,22 +94,22 @@ public final class RemoteCalls {
         ptrace -> new RemoteCalls(process, ptrace, mayStop, end).run(work));
   }
 
-  private <T> T run(BorrowedThread.Work<T> work) throws UntraceableException, IOException {
+  private <T> T run(RemoteWork<RemoteThread, T> work) throws UntraceableException, IOException {
     Suitability.check(process);
-    BorrowedThread borrowed = find();
+    RemoteThread borrowed = find();
     try {
       return work.with(borrowed);
     } finally {
-      borrowed.giveBack();
+      borrowed.restoreAndDetach();
     }
   }
 
-  private BorrowedThread find() throws UntraceableException {
+  private RemoteThread find() throws UntraceableException {
     try (Polling polling = new Polling(SEARCH)) {
       while (true) {
-        Landscape land = Landscape.of(process);
+        TraceTarget target = TraceTarget.of(process);
         for (int task : ThreadChoice.of(process.pid(), mayStop)) {
-          Optional<BorrowedThread> found = take(task, land);
+          Optional<RemoteThread> found = take(task, target);
           if (found.isPresent()) {
             return found.get();
           }
@@ -119,16 +123,15 @@ public final class RemoteCalls {
   }
 
   private boolean mayFind(Polling polling) {
-    Untraceable.Reason reason = why.why().reason();
     return Durations.left(end) > 0
-        && (reason == Untraceable.Reason.TIME || (PASSING.contains(reason) && polling.pause()));
+        && (why.reason() == Reason.TIME || (PASSING.contains(why.reason()) && polling.pause()));
   }
 
-  private Optional<BorrowedThread> take(int task, Landscape land) {
+  private Optional<RemoteThread> take(int task, TraceTarget target) {
     try {
-      return Optional.of(stopped(task, land));
+      return Optional.of(stopped(task, target));
     } catch (UntraceableException e) {
-      if (e.why().reason() != Untraceable.Reason.GONE) {
+      if (e.reason() != Reason.GONE) {
         why = e;
       }
     } catch (NativeCallException e) {
@@ -139,12 +142,12 @@ public final class RemoteCalls {
     return Optional.empty();
   }
 
-  private BorrowedThread stopped(int task, Landscape land)
+  private RemoteThread stopped(int task, TraceTarget target)
       throws UntraceableException, NativeCallException {
     Tracee thread = stopping.get(task);
     if (thread == null) {
       thread = Tracee.seize(ptrace, process, task);
-      Rehearsal.of(thread, land);
+      ClassWarmup.of(thread, target);
       thread.beginInterrupt();
       stopping.put(task, thread);
     }
@@ -154,7 +157,7 @@ public final class RemoteCalls {
       if (stop == Tracee.Stop.GROUP) {
         throw Suitability.stopped(process);
       }
-      return BorrowedThread.of(thread, land, end);
+      return RemoteThread.of(thread, target, end);
     } catch (UntraceableException | NativeCallException e) {
       thread.detach();
       throw e;

@@ -2,15 +2,16 @@ package dev.gpuprocess.internal.remote;
 
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.internal.remote.UntraceableException.Reason;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.util.List;
 import java.util.Map;
 import java.util.regex.Pattern;
 
 /**
- * The thread by which the CUDA driver serves checkpoint calls in a process. It is known by its
- * name: to ask the driver for its id ({@code cuCheckpointProcessGetRestoreThreadId}) would be one
- * more call that can hang, and it is not documented in which pid namespace the id is.
+ * The thread by which the CUDA driver serves checkpoint calls in a process. It is found by its
+ * name: {@code cuCheckpointProcessGetRestoreThreadId} is one more call that can hang, and the pid
+ * namespace of its result is not documented.
  */
 public final class RestoreThread {
 
@@ -18,22 +19,22 @@ public final class RestoreThread {
 
   private RestoreThread() {}
 
-  /** Whether a thread is one. */
+  /** Returns whether a thread is a restore thread. */
   static boolean is(ProcStat thread) {
     return NAME.matcher(thread.name()).matches();
   }
 
   /**
-   * Finds it.
+   * Finds the restore thread of a process.
    *
    * @return its id
-   * @throws UntraceableException when there is none, or more than one
+   * @throws UntraceableException if the process has none, or several threads with such a name
    */
   public static int of(ProcessIdentity process) throws UntraceableException {
     List<ProcStat> found = ProcFs.tasks(process.pid()).stream().filter(RestoreThread::is).toList();
     if (found.size() != 1) {
       throw new UntraceableException(
-          Untraceable.Reason.NO_THREAD,
+          Reason.NO_THREAD,
           "process %s has %s threads with the name of the driver's restore thread"
               .formatted(process.pid(), found.size()));
     }
@@ -41,16 +42,16 @@ public final class RestoreThread {
   }
 
   /**
-   * Checks that seccomp allows it as much as it allows a borrowed thread, of which that is known.
+   * Checks that a restore thread has the same seccomp filters as a borrowed thread, whose filters
+   * are known.
    *
-   * @param thread its id
-   * @throws UntraceableException when it has other filters
+   * @throws UntraceableException if it has other filters
    */
-  public static void requireFiltersOf(int thread, BorrowedThread borrowed)
+  public static void requireFiltersOf(int thread, RemoteThread borrowed)
       throws UntraceableException {
     if (!filters(thread).equals(filters(borrowed.task()))) {
       throw new UntraceableException(
-          Untraceable.Reason.SECCOMP,
+          Reason.SECCOMP,
           "the driver's restore thread %s has other seccomp filters than thread %s"
               .formatted(thread, borrowed.task()));
     }

@@ -2,10 +2,11 @@ package dev.gpuprocess.internal.remote;
 
 import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.internal.linux.NativeCallException;
+import dev.gpuprocess.internal.remote.UntraceableException.Reason;
 import java.util.ArrayList;
 import java.util.List;
 
-/** What seccomp would say to a system call of a thread. */
+/** The seccomp filters of a thread. */
 final class SeccompFilters {
 
   private static final int MOST = 1024;
@@ -28,9 +29,9 @@ final class SeccompFilters {
       while (programs.size() < MOST) {
         programs.add(FilterProgram.of(thread.seccompFilter(programs.size())));
       }
-      throw unknown(thread.task(), "it has too many of them");
+      throw unknown(thread.task(), "there are too many");
     } catch (NativeCallException e) {
-      // Where none was read it may be that there are none, or that they may not be read.
+      // If no filter was read, there is none, or the filters may not be read.
       if (thread.filtered() && (programs.isEmpty() || e.errno() != Libc.ENOENT)) {
         throw unknown(thread.task(), e.toString());
       }
@@ -40,7 +41,7 @@ final class SeccompFilters {
 
   private static UntraceableException unknown(int task, String why) {
     return new UntraceableException(
-        Untraceable.Reason.SECCOMP,
+        Reason.SECCOMP,
         "thread %s has seccomp filters that cannot be read (%s): give this JVM CAP_SYS_ADMIN in the initial user namespace and no seccomp filters of its own"
             .formatted(task, why));
   }
@@ -48,15 +49,15 @@ final class SeccompFilters {
   /**
    * Checks that every filter allows a call.
    *
-   * @param place the address behind the instruction
+   * @param place the address after the instruction
    */
   void require(SystemCall call, long place, long... arguments) throws UntraceableException {
     for (FilterProgram program : programs) {
       int answer = program.run(call.number(), place, arguments) & 0xffff0000;
       if (answer != ALLOW && answer != LOG) {
         throw new UntraceableException(
-            Untraceable.Reason.SECCOMP,
-            "seccomp forbids %s in thread %s (the filter answers %s)"
+            Reason.SECCOMP,
+            "seccomp forbids %s in thread %s (the filter returns %s)"
                 .formatted(call, task, Integer.toHexString(answer)));
       }
     }

@@ -5,9 +5,9 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 
 /**
- * What {@code rt_sigreturn} takes from the stack: all registers and the blocked signals ({@code
- * struct rt_sigframe}). Its first word is where a signal handler returns to, the restorer, so that
- * a {@code ret} with the stack pointer at the frame sets the thread off to what the frame says.
+ * A signal frame ({@code struct rt_sigframe}): all registers and the blocked signals, which {@code
+ * rt_sigreturn} reads from the stack. Its first word is the address of the restorer. A {@code ret}
+ * with the stack pointer at the frame therefore sets the registers of the frame.
  */
 final class SignalFrame {
 
@@ -25,29 +25,28 @@ final class SignalFrame {
   private static final int MASK = CONTEXT + 296;
 
   /**
-   * Where the first argument of a system call is, behind two registers that no system call takes:
-   * the kernel can be told to write a number there.
+   * The offset of the first argument of a system call. The two registers before it are no
+   * arguments, so the kernel may write a pair of numbers there.
    */
   static final int FIRST_ARGUMENT = REGISTERS + 8 * Long.BYTES;
 
-  /** As far as the kernel reads. */
+  /** The bytes that the kernel reads. */
   static final int BYTES = MASK + Long.BYTES;
 
-  /** {@code UC_FP_XSTATE | UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS}, as the kernel writes it. */
+  /** {@code UC_FP_XSTATE | UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS}, as in the kernel's frames. */
   private static final long FLAGS = 7;
 
-  /** No such mode: the kernel refuses it, and leaves the alternate stack as it is. */
+  /** An invalid mode, with which the kernel does not change the alternate stack. */
   private static final int NO_CHANGE = 7;
 
   private SignalFrame() {}
 
   /**
-   * Makes one.
+   * Returns a frame.
    *
-   * @param restorer the address of {@code rt_sigreturn} as a system call
-   * @param registers to be set
-   * @param mask the signals to be blocked
-   * @param floatingPoint the address of the extended state; 0 for a thread that has none to keep
+   * @param restorer the address of code that calls {@code rt_sigreturn}
+   * @param mask the signals to block
+   * @param floatingPoint the address of the extended state, or 0 to leave it undefined
    */
   static byte[] of(long restorer, Registers registers, long mask, long floatingPoint) {
     ByteBuffer frame = ByteBuffer.allocate(BYTES).order(ByteOrder.LITTLE_ENDIAN);

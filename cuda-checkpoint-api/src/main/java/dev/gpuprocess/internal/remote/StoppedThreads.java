@@ -2,75 +2,194 @@ package dev.gpuprocess.internal.remote;
 
 import dev.gpuprocess.internal.linux.NativeCallException;
 import dev.gpuprocess.internal.linux.Ptrace;
-import dev.gpuprocess.internal.remote.Registers.Name;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.internal.remote.UntraceableException.Reason;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
-import java.util.function.LongPredicate;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
+import java.util.Map;
+import java.util.function.Supplier;
 
-/** Looks at threads of another process while each of them is stopped for a moment. */
+/**
+ * All threads of a process, stopped. They continue when the work is done, and if this JVM is
+ * killed. Valid during a {@link RemoteWork}, on the thread that does the work.
+ */
 public final class StoppedThreads {
 
-  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
+  private final ProcessIdentity process;
+  private final Ptrace ptrace;
+  private final long end;
+  private final Map<Integer, Tracee> stopped = new HashMap<>();
 
-  private StoppedThreads() {}
+  private StoppedThreads(ProcessIdentity process, Ptrace ptrace, long end) {
+    this.process = process;
+    this.ptrace = ptrace;
+    this.end = end;
+  }
 
   /**
-   * Stops threads, one after the other, looks at the stack of each, and lets it go.
+   * Stops all threads of a process, the CUDA driver's included: no driver call on the process
+   * returns during the work. The first thread of a process that this JVM has started is not
+   * stopped, see {@link #firstThreadRuns}.
    *
-   * @param process the process
-   * @param tasks its threads
-   * @param limit how long all of them may take to stop
-   * @param look gets the stack pointer
-   * @return the threads for which the look returned true, and those that could not be stopped; not
-   *     those that have ended
-   * @throws UntraceableException when the process cannot be traced, or has ended
-   * @throws IOException when the kernel refuses a request
+   * @param limit the time for stopping the threads, and for each system call
+   * @param work may wait for other threads of this JVM
+   * @return the result of the work
+   * @throws UntraceableException if the threads cannot be stopped; all of them continue then
+   * @throws IOException if the work throws it
    */
-  public static List<Integer> matching(
-      ProcessIdentity process, List<Integer> tasks, Duration limit, LongPredicate look)
+  public static <T> T during(
+      ProcessIdentity process, Duration limit, RemoteWork<StoppedThreads, T> work)
       throws UntraceableException, IOException {
-    boolean ours = ThreadChoice.isOurChild(process.pid());
-    long end = Durations.end(limit);
+    return during(process, limit, work, Ptrace::new);
+  }
+
+  static <T> T during(
+      ProcessIdentity process,
+      Duration limit,
+      RemoteWork<StoppedThreads, T> work,
+      Supplier<Ptrace> requests)
+      throws UntraceableException, IOException {
     return TracerThread.run(
         process.pid(),
-        Ptrace::new,
+        requests,
         ptrace -> {
-          List<Integer> matching = new ArrayList<>();
-          for (int task : tasks) {
-            // The JDK would take a stop of the first thread of its child for the child's end.
-            boolean leave = ours && task == process.pid();
-            if (leave || matches(process, ptrace, task, end, look)) {
-              matching.add(task);
-            }
+          Suitability.check(process);
+          StoppedThreads threads = new StoppedThreads(process, ptrace, Durations.end(limit));
+          try {
+            threads.stop();
+            return work.with(threads);
+          } finally {
+            threads.release();
           }
-          return matching;
         });
   }
 
-  private static boolean matches(
-      ProcessIdentity process, Ptrace ptrace, int task, long end, LongPredicate look)
-      throws NativeCallException {
+  /** A running thread may start others, so the threads are listed until none of them is new. */
+  private void stop() throws UntraceableException, NativeCallException {
+    boolean ours = ThreadChoice.isOurChild(process.pid());
+    List<Tracee> stopping;
+    do {
+      stopping = new ArrayList<>();
+      for (ProcStat thread : ProcFs.tasks(process.pid())) {
+        boolean skip = ours && thread.pid() == process.pid();
+        if (!thread.isDead() && !skip && !stopped.containsKey(thread.pid())) {
+          begin(thread.pid(), stopping);
+        }
+      }
+      for (Tracee thread : stopping) {
+        end(thread);
+      }
+    } while (!stopping.isEmpty());
+    Suitability.check(process);
+  }
+
+  private void begin(int task, List<Tracee> stopping)
+      throws UntraceableException, NativeCallException {
+    Tracee thread;
     try {
-      Tracee thread = Tracee.seize(ptrace, process, task);
-      thread.beginInterrupt();
-      Tracee.Stop unused = thread.awaitTrap(end);
-      boolean seen = look.test(OwnState.settle(thread).get(Name.RSP));
-      thread.detach();
-      return seen;
+      thread = Tracee.seize(ptrace, process, task);
     } catch (UntraceableException e) {
-      LOG.debug("thread {} of process {} is not stopped", task, process.pid(), e);
-      return e.why().reason() != Untraceable.Reason.GONE;
-    } catch (NativeCallException e) {
-      if (e.isGone()) {
-        return false;
+      if (e.reason() == Reason.GONE) {
+        return;
       }
       throw e;
+    }
+    thread.beginInterrupt();
+    stopping.add(thread);
+  }
+
+  private void end(Tracee thread) throws UntraceableException, NativeCallException {
+    try {
+      thread.awaitTrap(end);
+      SavedRegisters.settle(thread);
+      stopped.put(thread.task(), thread);
+    } catch (UntraceableException e) {
+      if (e.reason() != Reason.GONE) {
+        throw e;
+      }
+    } catch (NativeCallException e) {
+      if (!e.isGone()) {
+        throw e;
+      }
+    }
+  }
+
+  /**
+   * Returns whether the first thread of the process was not stopped. The JDK waits for the exit of
+   * the processes that it has started, and takes a stop for an exit.
+   */
+  public boolean firstThreadRuns() {
+    return ProcFs.tasks(process.pid()).stream()
+        .anyMatch(
+            thread ->
+                thread.pid() == process.pid()
+                    && !thread.isDead()
+                    && !stopped.containsKey(process.pid()));
+  }
+
+  /** Returns how many threads are stopped. */
+  int count() {
+    return stopped.size();
+  }
+
+  /**
+   * Borrows one of the threads for some calls; it is stopped again afterwards.
+   *
+   * @param work makes the calls, on this thread
+   * @return the result of the work
+   * @throws UntraceableException if no thread can be borrowed
+   * @throws IOException if the work throws it
+   */
+  public <T> T borrow(RemoteWork<RemoteThread, T> work) throws UntraceableException, IOException {
+    TraceTarget target = TraceTarget.of(process);
+    UntraceableException why = Suitability.noThread(process);
+    for (Tracee each : inOrder()) {
+      RemoteThread borrowed;
+      try {
+        borrowed = RemoteThread.of(each, target, end);
+      } catch (UntraceableException e) {
+        why = e;
+        continue;
+      } catch (NativeCallException e) {
+        why = Suitability.unfit(each.task(), e);
+        continue;
+      }
+      try {
+        return work.with(borrowed);
+      } finally {
+        borrowed.restore();
+      }
+    }
+    throw why;
+  }
+
+  /** Puts the threads last whose timeout would begin again if this JVM were killed. */
+  private List<Tracee> inOrder() throws UntraceableException, NativeCallException {
+    List<Tracee> first = new ArrayList<>();
+    List<Tracee> last = new ArrayList<>();
+    for (Tracee each : stopped.values()) {
+      (SavedRegisters.hasTimeout(each.registers()) ? last : first).add(each);
+    }
+    first.addAll(last);
+    return first;
+  }
+
+  /** The process may have been killed. Threads that stay traced continue when our thread ends. */
+  private void release() throws NativeCallException {
+    for (Tracee each : stopped.values()) {
+      try {
+        each.detach();
+      } catch (NativeCallException e) {
+        if (!e.isGone()) {
+          throw e;
+        }
+      }
     }
   }
 }

@@ -4,6 +4,7 @@ import dev.gpuprocess.internal.linux.NativeCallException;
 import dev.gpuprocess.internal.linux.Processes;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.internal.remote.UntraceableException.Reason;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.io.InputStream;
@@ -11,7 +12,7 @@ import java.nio.file.Files;
 import java.util.Map;
 import java.util.Optional;
 
-/** What can be known before a thread is stopped. */
+/** Checks whether a process and its threads can be traced, before a thread is stopped. */
 final class Suitability {
 
   private static final int ELF_CLASS = 4;
@@ -21,14 +22,13 @@ final class Suitability {
 
   private Suitability() {}
 
-  /** Looks at a process. */
+  /** Checks a process. */
   static void check(ProcessIdentity process) throws UntraceableException {
     if (!System.getProperty("os.arch").equals("amd64")) {
-      throw no(
-          Untraceable.Reason.MACHINE, "system calls in other processes are made on x86_64 only");
+      throw no(Reason.MACHINE, "system calls in other processes are made on x86_64 only");
     }
     if (process.pid() == ProcessHandle.current().pid()) {
-      throw no(Untraceable.Reason.OURSELVES, "a process cannot trace itself");
+      throw no(Reason.OURSELVES, "a process cannot trace itself");
     }
     Optional<ProcStat> stat = Processes.stat(process).filter(found -> !found.isDead());
     if (stat.isEmpty()) {
@@ -38,25 +38,24 @@ final class Suitability {
       throw stopped(process);
     }
     if (isFor32Bits(process)) {
-      throw no(
-          Untraceable.Reason.BITS_32, "process %s is a 32-bit program".formatted(process.pid()));
+      throw no(Reason.BITS_32, "process %s is a 32-bit program".formatted(process.pid()));
     }
   }
 
-  /** x32 included. What cannot be read shows in its registers. */
+  /** True also for x32. If the file cannot be read, the registers of a thread show it later. */
   private static boolean isFor32Bits(ProcessIdentity process) {
     try (InputStream in = Files.newInputStream(ProcFs.file(process.pid(), "exe"))) {
       byte[] head = in.readNBytes(ELF_CLASS + 1);
       return head.length > ELF_CLASS && head[ELF_CLASS] == CLASS_32;
-    } catch (IOException notTold) {
+    } catch (IOException unreadable) {
       return false;
     }
   }
 
   /**
-   * Looks at a thread that was seized, and cannot become another one any more.
+   * Checks a thread that was seized, so that its id cannot be reused.
    *
-   * @return whether it has seccomp filters
+   * @return whether the thread has seccomp filters
    */
   static boolean check(ProcessIdentity process, int task) throws UntraceableException {
     Map<String, String> status = ProcFs.status(task);
@@ -65,18 +64,16 @@ final class Suitability {
       throw gone(process);
     }
     if (status.getOrDefault("x86_Thread_features", "").contains("shstk")) {
-      throw no(Untraceable.Reason.SHADOW_STACK, "thread %s has a shadow stack".formatted(task));
+      throw no(Reason.SHADOW_STACK, "thread %s has a shadow stack".formatted(task));
     }
     String seccomp = status.getOrDefault("Seccomp", NONE);
     if (seccomp.equals(STRICT)) {
-      throw no(
-          Untraceable.Reason.SECCOMP,
-          "thread %s may only read, write and exit (seccomp)".formatted(task));
+      throw no(Reason.SECCOMP, "thread %s may only read, write and exit (seccomp)".formatted(task));
     }
     return !seccomp.equals(NONE);
   }
 
-  /** Why a thread could not be seized. */
+  /** Returns why a thread could not be seized. */
   static UntraceableException refused(ProcessIdentity process, int task, NativeCallException e)
       throws NativeCallException {
     if (e.isGone()) {
@@ -85,7 +82,7 @@ final class Suitability {
     if (!e.isNotPermitted()) {
       throw e;
     }
-    // First, because the status of a first thread that has ended is that of a thread that lives.
+    // Checked first: the status file of a dead first thread shows a living thread.
     if (ProcFs.task(process.pid(), task).filter(thread -> !thread.isDead()).isEmpty()) {
       return gone(process);
     }
@@ -93,7 +90,7 @@ final class Suitability {
     String tracer = status.getOrDefault("TracerPid", NONE);
     if (!tracer.equals(NONE)) {
       return no(
-          Untraceable.Reason.TRACED,
+          Reason.TRACED,
           "thread %s of process %s is traced by process %s: detach the debugger"
               .formatted(
                   task,
@@ -105,39 +102,37 @@ final class Suitability {
 
   static UntraceableException stopped(ProcessIdentity process) {
     return no(
-        Untraceable.Reason.STOPPED,
+        Reason.STOPPED,
         "process %s is stopped by a signal: kill -CONT %s".formatted(process.pid(), process.pid()));
   }
 
   static UntraceableException noThread(ProcessIdentity process) {
     return no(
-        Untraceable.Reason.NO_THREAD,
-        "process %s has no thread that can be borrowed: all wait uninterruptibly, or are the CUDA driver's, or the one that there is is waited for by this JVM, which has started the process"
+        Reason.NO_THREAD,
+        "process %s has no thread that can be borrowed: all of them wait uninterruptibly, or belong to the CUDA driver, or its only thread is the child of this JVM"
             .formatted(process.pid()));
   }
 
   static UntraceableException notPermitted(ProcessIdentity process) {
     return no(
-        Untraceable.Reason.NOT_PERMITTED,
-        "process %s may not be traced: run as root, or give this JVM CAP_SYS_PTRACE (the kernel heeds /proc/sys/kernel/yama/ptrace_scope too)"
+        Reason.NOT_PERMITTED,
+        "process %s may not be traced: run as root, or give this JVM CAP_SYS_PTRACE (/proc/sys/kernel/yama/ptrace_scope may forbid it too)"
             .formatted(process.pid()));
   }
 
-  /** For what the kernel answers only if a thread does something strange with its memory. */
+  /** For errors that occur only if a thread does something unusual with its memory. */
   static UntraceableException unfit(int task, NativeCallException e) {
     UntraceableException unfit =
-        no(
-            Untraceable.Reason.NO_THREAD,
-            "thread %s cannot be borrowed: %s".formatted(task, e.getMessage()));
+        no(Reason.NO_THREAD, "thread %s cannot be borrowed: %s".formatted(task, e.getMessage()));
     unfit.initCause(e);
     return unfit;
   }
 
   static UntraceableException gone(ProcessIdentity process) {
-    return no(Untraceable.Reason.GONE, "process %s has ended".formatted(process.pid()));
+    return no(Reason.GONE, "process %s has ended".formatted(process.pid()));
   }
 
-  private static UntraceableException no(Untraceable.Reason reason, String sentence) {
+  private static UntraceableException no(Reason reason, String sentence) {
     return new UntraceableException(reason, sentence);
   }
 }

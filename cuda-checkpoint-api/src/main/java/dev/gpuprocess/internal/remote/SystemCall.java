@@ -2,7 +2,7 @@ package dev.gpuprocess.internal.remote;
 
 import java.util.Locale;
 
-/** The system calls that are made in other processes, with their numbers on x86_64. */
+/** A system call that is made in other processes, with its number on x86_64. */
 public enum SystemCall {
   /** Reads from a descriptor. */
   READ(0),
@@ -12,33 +12,33 @@ public enum SystemCall {
   MMAP(9),
   /** Changes the protection of memory. */
   MPROTECT(10),
-  /** Unmaps. */
+  /** Unmaps memory. */
   MUNMAP(11),
   /** Ends a signal handler: sets all registers and the blocked signals. */
   RT_SIGRETURN(15),
   /** Moves memory. */
   MREMAP(25),
-  /** Says how memory will be used, or populates it. */
+  /** Advises the kernel how memory will be used. */
   MADVISE(28),
-  /** Asks for the pid. */
+  /** Returns the pid. */
   GETPID(39),
   /** Receives data and descriptors from a socket. */
   RECVMSG(47),
-  /** Makes two connected sockets. */
+  /** Creates two connected sockets. */
   SOCKETPAIR(53),
   /** Starts a thread. */
   CLONE(56),
   /** Ends a thread. */
   EXIT(60),
-  /** Names a thread, among much else. */
+  /** Sets the name of a thread, among others. */
   PRCTL(157),
-  /** Asks for the thread's id. */
+  /** Returns the id of the thread. */
   GETTID(186),
-  /** Waits for a word in memory to change, or wakes who waits for that. */
+  /** Waits for a word in memory to change, or wakes the waiting threads. */
   FUTEX(202),
-  /** Has a descriptor stand for what another one stands for. */
+  /** Makes a descriptor a copy of another. */
   DUP3(292),
-  /** Copies memory; within one process, too. */
+  /** Copies memory between processes, or within one. */
   PROCESS_VM_READV(310);
 
   private static final int LARGEST_ERRNO = 4095;
@@ -49,17 +49,17 @@ public enum SystemCall {
     this.number = number;
   }
 
-  /** Whether a result is an error number, negated. */
+  /** Returns whether a result is a negated error number. */
   static boolean isError(long result) {
     return result < 0 && result >= -LARGEST_ERRNO;
   }
 
-  /** What goes into {@code rax}. */
+  /** Returns the number for {@code rax}. */
   public int number() {
     return number;
   }
 
-  /** As in C. */
+  /** Returns the name in C. */
   @Override
   public String toString() {
     return name().toLowerCase(Locale.ROOT);

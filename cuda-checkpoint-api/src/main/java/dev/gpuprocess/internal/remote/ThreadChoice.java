@@ -10,11 +10,11 @@ import java.util.List;
 import java.util.function.IntPredicate;
 
 /**
- * Which thread of a process to borrow. First those that wait without a timeout: if this JVM is
- * killed, the call is made again, and a timeout would begin anew. Never the thread by which the
- * CUDA driver serves checkpoint calls, and none that waits uninterruptibly. The first thread comes
- * last, and is left alone when this JVM has started the process: the JDK waits for its end, and
- * takes a stop for that.
+ * Orders the threads of a process by how well they can be borrowed. Threads that wait without a
+ * timeout come first: if this JVM is killed, the thread makes its call again, and a timeout would
+ * start again. The first thread comes last, and is not borrowed if this JVM has started the
+ * process, because the JDK takes its stop for an exit. The thread by which the CUDA driver serves
+ * checkpoint calls is never borrowed, nor a thread that waits uninterruptibly.
  */
 final class ThreadChoice {
 
@@ -29,14 +29,14 @@ final class ThreadChoice {
 
   private ThreadChoice() {}
 
-  /** Looked at once: the threads run on, and what changes while it is compared has no order. */
+  /** The rank is read once per thread, since a rank that changes while sorting has no order. */
   private record Ranked(int thread, int rank) {}
 
   /**
    * Orders the threads of a process.
    *
-   * @param mayStop whether a thread may be one of them
-   * @return the best first; empty when there is none
+   * @param mayStop whether a thread may be borrowed
+   * @return the best first; may be empty
    */
   static List<Integer> of(int pid, IntPredicate mayStop) {
     boolean ours = isOurChild(pid);
@@ -53,8 +53,8 @@ final class ThreadChoice {
   }
 
   /**
-   * Whether this JVM has started a process, or was given it. What was launched here is waited for
-   * in a way that takes no stop for an end.
+   * Returns whether a process is a child of this JVM. Launched processes do not count: they are
+   * awaited by pidfd, for which a stop is not an exit.
    */
   static boolean isOurChild(int pid) {
     return ProcFs.stat(pid)
@@ -72,7 +72,7 @@ final class ThreadChoice {
     try {
       return ProcFs.read(task, "syscall").orElse("");
     } catch (ProcessUnreadableException forbidden) {
-      return ""; // seizing it will tell
+      return ""; // seizing the thread will fail with the reason
     }
   }
 
@@ -105,13 +105,13 @@ final class ThreadChoice {
       case 202 -> call[4] == 0 || (call[2] & 0x7f) == 9 ? BEST : TIMED; // futex; 9: absolute
       case 7 -> (int) call[3] < 0 ? BEST : TIMED; // poll
       case 271 -> call[3] == 0 ? BEST : FAIR; // ppoll, which counts its timeout down
-      case 232, 281, 441, 128 -> TIMED; // epoll, sigwait: ends with EINTR if we die at once
+      case 232, 281, 441, 128 -> TIMED; // epoll, sigwait: ends with EINTR if we are killed
       case 23, 270 -> call[5] == 0 ? BEST : FAIR; // select, pselect6
       case 230 -> (call[2] & 1) != 0 ? BEST : TIMED; // clock_nanosleep; 1: absolute
       case 61, 247 -> BEST; // wait4, waitid
       case 35 -> TIMED; // nanosleep
-      case 219 -> RESTARTED; // restart_syscall: its number is forgotten
-      case 16 -> TIMED; // ioctl: of a driver, perhaps
+      case 219 -> RESTARTED; // restart_syscall, which hides the call
+      case 16 -> TIMED; // ioctl, perhaps of a driver
       default -> FAIR;
     };
   }

@@ -3,20 +3,22 @@ package dev.gpuprocess.internal.remote;
 import dev.gpuprocess.internal.linux.NativeCallException;
 import dev.gpuprocess.internal.linux.Ptrace;
 import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.remote.UntraceableException.Reason;
 import dev.gpuprocess.internal.time.Uninterrupted;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.util.Optional;
 import java.util.Set;
+import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
 
-/** A thread of another process that this thread traces. For use by this thread. */
+/** A thread of another process, traced by the thread of this JVM that uses this object. */
 final class Tracee {
 
-  /** How a wait for a stop ended. */
+  /** Why the thread stopped. */
   enum Stop {
-    /** At its own pace between two instructions, as after PTRACE_INTERRUPT. */
+    /** Between two instructions, as after PTRACE_INTERRUPT. */
     TRAP,
-    /** The same, and a signal has stopped the whole process. */
+    /** As TRAP, and a signal has stopped the whole process. */
     GROUP,
     /** At the entry to a system call or at the end of one. */
     SYSTEM_CALL,
@@ -28,12 +30,12 @@ final class Tracee {
   private static final int SIGTRAP = 5;
   private static final int SYSTEM_CALL_TRAP = SIGTRAP | 0x80;
 
-  /** SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV, SIGSYS: what an instruction itself causes. */
+  /** Signals that an instruction causes: SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV, SIGSYS. */
   private static final Set<Integer> FAULTS = Set.of(4, SIGTRAP, 7, 8, 11, 31);
 
   /**
-   * Most stops come within it. By the clock and not by a number of yields, because one yield can
-   * take 10 ms where ten threads want a processor.
+   * Most stops take less. A time and not a number of yields, since one yield can take 10 ms if ten
+   * threads compete for a processor.
    */
   private static final long YIELDING = 2_000_000;
 
@@ -56,10 +58,10 @@ final class Tracee {
   }
 
   /**
-   * Becomes the tracer of a thread, without stopping it. From here on it is this very thread,
-   * whatever comes.
+   * Becomes the tracer of a thread, without stopping it. From here on the thread id cannot be
+   * reused.
    *
-   * @throws UntraceableException when it is gone, or may not be traced
+   * @throws UntraceableException if the thread has ended, or may not be traced
    */
   static Tracee seize(Ptrace ptrace, ProcessIdentity process, int task)
       throws UntraceableException, NativeCallException {
@@ -79,12 +81,12 @@ final class Tracee {
     return filtered;
   }
 
-  /** Has it stop, wherever it is, without waiting for that. */
+  /** Interrupts the thread, without waiting for its stop. */
   void beginInterrupt() throws NativeCallException {
     ptrace.interrupt(task);
   }
 
-  /** From the end of a system call to the place where the kernel looks for signals. */
+  /** Moves the thread from the end of a system call to where the kernel checks for signals. */
   Stop toTrap(long end) throws UntraceableException, NativeCallException {
     ptrace.interrupt(task);
     ptrace.resume(task, 0);
@@ -92,15 +94,15 @@ final class Tracee {
   }
 
   /**
-   * Waits until it stops after an interrupt. Signals that it was about to get are delivered first.
+   * Waits until the thread stops after an interrupt. Pending signals are delivered first.
    *
-   * @param end when to give up, by the clock of {@link System#nanoTime}
+   * @param end the deadline, by the clock of {@link System#nanoTime}
    * @return TRAP or GROUP
    */
   Stop awaitTrap(long end) throws UntraceableException, NativeCallException {
     Stop stop = await(end);
     while (stop == Stop.SIGNAL || stop == Stop.SYSTEM_CALL) {
-      // A stop of another kind takes back the interrupt that was asked for before it.
+      // A stop of another kind cancels an earlier interrupt.
       ptrace.interrupt(task);
       ptrace.resume(task, stop == Stop.SIGNAL ? signal : 0);
       stop = await(end);
@@ -109,9 +111,9 @@ final class Tracee {
   }
 
   /**
-   * Lets it go on to the next entry to a system call or the end of one.
+   * Resumes the thread until the next entry to a system call or the end of one.
    *
-   * @return whether it got there without a fault
+   * @return false if an instruction of the thread failed
    */
   boolean toSystemCall(long end) throws UntraceableException, NativeCallException {
     ptrace.resumeToSystemCall(task, 0);
@@ -119,44 +121,14 @@ final class Tracee {
       if (stop == Stop.SIGNAL && FAULTS.contains(signal)) {
         return false;
       }
-      // All others are blocked but SIGSTOP, which stops this thread when it is let go.
+      // All other signals are blocked but SIGSTOP, which stops the thread when it is detached.
       ptrace.resumeToSystemCall(task, stop == Stop.SIGNAL ? signal : 0);
     }
     return true;
   }
 
-  /**
-   * Lets it go on as it likes, signals included, to the next entry to a system call or the end of
-   * one.
-   *
-   * @param over asked again and again, whether to give up
-   * @return false when it was given up; the thread goes on then
-   */
-  boolean toSystemCall(BooleanSupplier over) throws UntraceableException, NativeCallException {
-    int deliver = 0;
-    while (true) {
-      ptrace.resumeToSystemCall(task, deliver);
-      Optional<Stop> stop = await(over);
-      if (stop.isEmpty() || stop.get() == Stop.SYSTEM_CALL) {
-        return stop.isPresent();
-      }
-      deliver = stop.get() == Stop.SIGNAL ? signal : 0;
-    }
-  }
-
-  private Stop await(long end) throws UntraceableException, NativeCallException {
-    return await(() -> System.nanoTime() - end > 0)
-        .orElseThrow(
-            () ->
-                new UntraceableException(
-                    Untraceable.Reason.TIME,
-                    "thread %s did not stop in time: it waits in the kernel for something that cannot be interrupted"
-                        .formatted(task)));
-  }
-
   @SuppressWarnings("ThreadPriorityCheck") // a stop takes less time than parking
-  private Optional<Stop> await(BooleanSupplier over)
-      throws UntraceableException, NativeCallException {
+  private Stop await(long end) throws UntraceableException, NativeCallException {
     long patience = System.nanoTime() + YIELDING;
     long pause = PAUSE;
     while (true) {
@@ -166,10 +138,13 @@ final class Tracee {
         status = ptrace.stop(task);
       }
       if (status.isPresent()) {
-        return Optional.of(classify(status.get()));
+        return classify(status.get());
       }
-      if (over.getAsBoolean()) {
-        return Optional.empty();
+      if (System.nanoTime() - end > 0) {
+        throw new UntraceableException(
+            Reason.TIME,
+            "thread %s did not stop in time: it waits uninterruptibly in the kernel"
+                .formatted(task));
       }
       if (late && isDead()) {
         throw gone();
@@ -184,8 +159,8 @@ final class Tracee {
   }
 
   /**
-   * The kernel reports the end of a first thread to its tracer only when the other threads are
-   * gone, those that we trace included.
+   * The kernel reports the end of a first thread to its tracer only after the end of all other
+   * threads, those that we trace included.
    */
   private boolean isDead() {
     return ProcFs.task(pid, task).filter(thread -> !thread.isDead()).isEmpty();
@@ -202,13 +177,8 @@ final class Tracee {
     return signal == SYSTEM_CALL_TRAP ? Stop.SYSTEM_CALL : Stop.SIGNAL;
   }
 
-  UntraceableException gone() {
-    return new UntraceableException(Untraceable.Reason.GONE, "thread %s has ended".formatted(task));
-  }
-
-  /** Lets it go on, still traced. */
-  void resume() throws NativeCallException {
-    ptrace.resume(task, 0);
+  private UntraceableException gone() {
+    return new UntraceableException(Reason.GONE, "thread %s has ended".formatted(task));
   }
 
   void detach() throws NativeCallException {
@@ -219,7 +189,7 @@ final class Tracee {
     byte[] bytes = ptrace.registers(task, Ptrace.GENERAL);
     if (bytes.length != Registers.BYTES) {
       throw new UntraceableException(
-          Untraceable.Reason.BITS_32, "thread %s executes 32-bit code".formatted(task));
+          Reason.BITS_32, "thread %s executes 32-bit code".formatted(task));
     }
     return Registers.of(bytes);
   }

@@ -4,6 +4,7 @@ import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.linux.NativeCallException;
 import dev.gpuprocess.internal.linux.Ptrace;
 import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.remote.UntraceableException.Reason;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.internal.time.Uninterrupted;
@@ -19,31 +20,26 @@ import java.util.concurrent.FutureTask;
 import java.util.function.Supplier;
 
 /**
- * A thread of this JVM for one tracing session. The kernel takes requests from the thread that
- * seized a task only, and lets go of what a thread has seized when the thread ends: however a
- * session fails, it is over with its thread.
+ * A thread of this JVM that traces. The kernel accepts requests only from the thread that seized a
+ * task, and detaches all tasks of a thread that ends. So tracing ends with this thread, however the
+ * work fails.
  */
 final class TracerThread {
 
-  /** What is done in it. */
-  interface Session<T> {
-    T trace(Ptrace ptrace) throws UntraceableException, IOException;
-  }
-
-  /** A machine with much to do takes that long now and then. */
+  /** A busy machine may take this long. */
   private static final Duration ENDING = Duration.ofSeconds(30);
 
   private TracerThread() {}
 
-  /** Runs a session to its end, however often the caller is interrupted meanwhile. */
-  static <T> T run(int pid, Supplier<Ptrace> requests, Session<T> session)
+  /** Runs work to its end. An interrupt of the caller does not end the wait. */
+  static <T> T run(int pid, Supplier<Ptrace> requests, RemoteWork<Ptrace, T> work)
       throws UntraceableException, IOException {
     CompletableFuture<Path> self = new CompletableFuture<>();
     FutureTask<T> task =
         new FutureTask<>(
             () -> {
               self.complete(ProcFs.kernel("thread-self").toRealPath());
-              return session.trace(requests.get());
+              return work.with(requests.get());
             });
     Thread thread = new Thread(task, "gpuprocess tracer of " + pid);
     thread.setDaemon(true);
@@ -58,8 +54,8 @@ final class TracerThread {
   }
 
   /**
-   * What was seized and not let go is traced until the kernel has ended the thread, which is after
-   * it has ended for Java. Who looks at the process next must not find it traced.
+   * Waits until the kernel has ended the thread, which is after its end in Java: until then, tasks
+   * that were not detached are traced. The next tracer of the process must not find them so.
    */
   private static void awaitEnd(CompletableFuture<Path> self) {
     try (Polling polling = new Polling(ENDING)) {
@@ -74,9 +70,8 @@ final class TracerThread {
     if (cause instanceof NativeCallException e && e.isGone()) {
       UntraceableException gone =
           new UntraceableException(
-              Untraceable.Reason.GONE,
-              "process %s, or the thread of it that was borrowed, has ended (%s)"
-                  .formatted(pid, e.getMessage()));
+              Reason.GONE,
+              "process %s, or its borrowed thread, has ended (%s)".formatted(pid, e.getMessage()));
       gone.initCause(e);
       throw gone;
     }
@@ -84,9 +79,9 @@ final class TracerThread {
       UntraceableException hidden =
           new UntraceableException(
               e.getCause() instanceof AccessDeniedException
-                  ? Untraceable.Reason.NOT_PERMITTED
-                  : Untraceable.Reason.NO_THREAD, // such as no descriptor left: for the moment
-              "process %s cannot be looked at: %s".formatted(pid, e.getMessage()));
+                  ? Reason.NOT_PERMITTED
+                  : Reason.NO_THREAD, // for the moment, as when no descriptor is left
+              "process %s cannot be read: %s".formatted(pid, e.getMessage()));
       hidden.initCause(e);
       throw hidden;
     }

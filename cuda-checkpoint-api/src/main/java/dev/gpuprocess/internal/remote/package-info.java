@@ -1,6 +1,6 @@
 /**
- * System calls that are made in threads of other processes, which go on as they were afterwards,
- * also when this JVM is killed in the middle. For x86_64.
+ * System calls that threads of other processes make on our behalf. The processes continue unchanged
+ * afterwards, also if this JVM is killed in the middle. For x86_64.
  */
 @org.jspecify.annotations.NullMarked
 package dev.gpuprocess.internal.remote;

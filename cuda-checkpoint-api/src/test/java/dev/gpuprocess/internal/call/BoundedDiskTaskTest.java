@@ -18,8 +18,8 @@ class BoundedDiskTaskTest {
             OperationTimedOutException.class,
             () -> late.run("look at", () -> "unused", found -> {}));
     assertEquals(
-        "dump of process 47 ran out of its deadline of 0 ms before it used the disk: allow more"
-            + " time; what a listener does counts towards it",
+        "dump of process 47 reached its deadline of 0 ms before it used the disk: allow more time,"
+            + " in which the time of listeners counts",
         e.getMessage());
   }
 }

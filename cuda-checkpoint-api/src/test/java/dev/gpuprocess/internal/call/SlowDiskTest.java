@@ -41,7 +41,7 @@ class SlowDiskTest {
     }
   }
 
-  /** The access itself is what keeps the disk busy. */
+  /** The access itself keeps the disk busy. */
   @Test
   void accessToADiskThatCompletesWritesMayTakeLonger() throws IOException {
     assumeFalse(FileSystemStatus.of(directory).isInMemory(), "it is on no disk");

@@ -48,7 +48,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Who asks for a state while the driver does not tell it, since a verb is under way. */
+/** Callers that read a state while the driver does not return, since a verb is under way. */
 class StateReadingTest {
 
   private static final int POLLS = 150;
@@ -95,7 +95,7 @@ class StateReadingTest {
     machine.faults(Fault.in("cuCheckpointProcessCheckpoint").during().hangs());
   }
 
-  /** Waits until the state is not told. */
+  /** Waits until the driver does not return the state. */
   private OperationInProgressException awaitRefused() {
     return await()
         .atMost(PATIENCE)
@@ -121,7 +121,7 @@ class StateReadingTest {
 
   @Test
   @OutsideUse("A3")
-  void inspect_polledByTwoDuringALongCheckpoint_costsNothingAndIsInNobodysWay() {
+  void inspect_polledByTwoDuringALongCheckpoint_costsNothingAndDelaysNoVerb() {
     RunningProcess running = checkpoints.process(pid());
     holdCheckpoints();
     CompletableFuture<CheckpointedProcess> going =
@@ -185,7 +185,7 @@ class StateReadingTest {
 
   @Test
   @OutsideUse("A3")
-  void verb_readersHangAndNobodyIsAtTheProcess_isNotRefusedForThem() {
+  void verb_readersHangWithoutAVerb_isNotRefused() {
     RunningProcess running = checkpoints.process(pid());
     machine.faults(Fault.in("cuCheckpointProcessGetState").call(1).hangs());
     for (int i = 0; i <= BoundedCall.MAX_ABANDONED_ABOUT_ONE; i++) {
@@ -219,7 +219,7 @@ class StateReadingTest {
 
   @Test
   @OutsideUse("A3")
-  void ask_oneCallIsOut_allWhoComeShareTheNext() throws Exception {
+  void ask_oneCallIsUnderWay_newCallersShareTheNext() throws Exception {
     Semaphore answers = new Semaphore(0);
     AtomicInteger calls = new AtomicInteger();
     CudaDriver driver =
@@ -238,7 +238,7 @@ class StateReadingTest {
     assertEquals(ProcessState.RUNNING, first.await(PATIENCE).value());
     answers.release();
     for (StateReading each : later) {
-      assertEquals(ProcessState.LOCKED, each.await(PATIENCE).value(), "as it was after they asked");
+      assertEquals(ProcessState.LOCKED, each.await(PATIENCE).value(), "the state after they asked");
     }
     assertEquals(2, calls.get());
     answers.release();
@@ -247,7 +247,7 @@ class StateReadingTest {
   }
 
   @Test
-  void ask_driverThrows_everyoneIsToldAndTheNextIsAsked() throws Exception {
+  void ask_driverThrows_allCallersGetItAndTheNextCallIsMade() throws Exception {
     AtomicInteger calls = new AtomicInteger();
     CudaDriver driver =
         answering(

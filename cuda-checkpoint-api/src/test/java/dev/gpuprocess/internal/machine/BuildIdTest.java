@@ -16,7 +16,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Build ids of files that linkers write, and of files that nobody should. */
+/** Build ids of files that linkers write, and of malformed files. */
 class BuildIdTest {
 
   private static final int NOTES_AT = 0x200;
@@ -77,7 +77,7 @@ class BuildIdTest {
   }
 
   @Test
-  void filesWithoutHaveNone() throws IOException {
+  void filesWithoutAnIdHaveNone() throws IOException {
     assertEquals(Optional.empty(), idOf(new byte[0]));
     assertEquals(Optional.empty(), idOf("#!/bin/sh\n".repeat(20).getBytes(StandardCharsets.UTF_8)));
     assertEquals(Optional.empty(), idOf(elf(true, ByteOrder.LITTLE_ENDIAN, new byte[0])));

@@ -11,7 +11,7 @@ import java.util.List;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
 
-/** What is read of {@code /proc/cpuinfo}. */
+/** The fields that are read of {@code /proc/cpuinfo}. */
 class CpuTest {
 
   private static Cpu read(String text) throws IOException {
@@ -19,7 +19,7 @@ class CpuTest {
   }
 
   @Test
-  void takesOfTheFlagsWhatProgramsCanUse() throws IOException {
+  void takesTheFlagsThatProgramsCanUse() throws IOException {
     Cpu cpu =
         read(
             """
@@ -42,9 +42,9 @@ class CpuTest {
     assertEquals(new Cpu("", List.of("asimd", "fp", "sve2")), cpu);
   }
 
-  /** A hypervisor tells what it likes. */
+  /** A hypervisor may report any text. */
   @Test
-  void whateverTheKernelSaysCanBeRecorded() throws IOException {
+  void anyNameCanBeRecorded() throws IOException {
     Cpu cpu =
         read("model name\t: \u001b[2JZoë" + "x".repeat(500) + "\nflags\t: avx AVX \u001b s/e\n");
     assertEquals(List.of("avx"), cpu.features());

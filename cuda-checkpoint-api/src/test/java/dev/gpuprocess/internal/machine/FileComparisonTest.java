@@ -30,7 +30,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Libraries that are where an image needs them, or not, or something else in their place. */
+/** Libraries that an image needs: unchanged, missing, or replaced by another file. */
 @Timeout(60)
 class FileComparisonTest {
 
@@ -103,7 +103,7 @@ class FileComparisonTest {
   }
 
   @Test
-  void whatIsNoFilePreventsAndIsNotOpened() throws Exception {
+  void anythingButAFilePreventsAndIsNotOpened() throws Exception {
     Process mkfifo = new ProcessBuilder("mkfifo", path("fifo")).start();
     assertTrue(mkfifo.waitFor(30, TimeUnit.SECONDS));
     for (String other : List.of(path("fifo"), directory.toString(), "/dev/zero", "/dev/tty")) {
@@ -125,7 +125,7 @@ class FileComparisonTest {
   }
 
   @Test
-  void whatCannotBeLookedAtIsToldAndPreventsNothing() throws IOException {
+  void unreadableFilesAreReportedAndPreventNothing() throws IOException {
     Files.createSymbolicLink(directory.resolve("loop"), Path.of("loop"));
     Files.writeString(directory.resolve("file"), "");
     for (String name : List.of("loop", "file/lib.so", "x".repeat(300))) {
@@ -136,9 +136,9 @@ class FileComparisonTest {
     }
   }
 
-  /** CRIU compares no times, and every installation of a package has others. */
+  /** CRIU does not compare times, and every installation of a package has other times. */
   @Test
-  void otherTimesOfFilesWithoutBuildIdAreToldInOneLine() throws IOException {
+  void otherTimesOfFilesWithoutBuildIdAreReportedInOneLine() throws IOException {
     Files.writeString(directory.resolve("a"), "text");
     Files.writeString(directory.resolve("b"), "text");
     List<MappedFile> files =

@@ -29,7 +29,7 @@ import java.util.stream.IntStream;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.Test;
 
-/** In what a machine can differ from that of an image, and how it is told. */
+/** Differences between this machine and that of an image, and their messages. */
 class MachineComparisonTest {
 
   private static final String H200 = "NVIDIA H200";
@@ -203,7 +203,7 @@ class MachineComparisonTest {
   }
 
   @Test
-  void whereItIsNotKnownWhatWasHeldItWasOfTheOnlyKind() {
+  void anUnknownUsageIsOfTheOnlyKind() {
     held.clear();
     gpus = Optional.of(reading("NVIDIA A100", "NVIDIA A100"));
     assertDifference(true, "GPUs: 1 x NVIDIA H200 in the image, 2 x NVIDIA A100 here");
@@ -212,7 +212,7 @@ class MachineComparisonTest {
   }
 
   @Test
-  void whatAnEarlierVersionDidNotRecordIsNotCompared() {
+  void propertiesThatAreNotRecordedAreNotCompared() {
     isKnown = false;
     architecture = "aarch64";
     features = List.of("fp");
@@ -241,15 +241,15 @@ class MachineComparisonTest {
         "the image /images/a cannot be restored on this machine (CPU: A Xeon with avx512f in the"
             + " image, An EPYC without here; driver: 580.159.04 in the image, 570.86.10 here; GPUs:"
             + " 1 x NVIDIA H200 in the image, 1 x NVIDIA A100 here; /nowhere/lib\\u001b[2J.so: 8192"
-            + " bytes in the image, missing here), and differs besides (kernel: 6.18.44 in the"
+            + " bytes in the image, missing here), and also differs (kernel: 6.18.44 in the"
             + " image, 6.1.0 here): use a machine like that of the dump and put these files there as"
-            + " they were, or set RestoreOptions.skipMachineCheck(true) if the processes can go on"
-            + " without; nothing was restored",
+            + " they were, or set RestoreOptions.skipMachineCheck(true) if the processes can run"
+            + " without them; nothing was restored",
         e.getMessage());
   }
 
   @Test
-  void whatIsOnlyRemarkableIsToldAndRefusesNothing() {
+  void otherDifferencesAreReportedAndRefuseNothing() {
     kernel = "6.1.0";
     criu = "4.3";
     assertEquals(

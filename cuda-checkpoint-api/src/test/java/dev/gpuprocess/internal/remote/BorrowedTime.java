@@ -7,15 +7,15 @@ import dev.gpuprocess.process.ProcessIdentity;
 import java.time.Duration;
 import java.util.Arrays;
 
-/** Measures how long a thread is borrowed, from the interruption until it is let go. */
+/** Measures how long a thread is borrowed, from the interruption until it continues. */
 final class BorrowedTime {
 
   private BorrowedTime() {}
 
   /**
-   * Measures.
+   * Runs the measurement.
    *
-   * @param args how often, and the subject
+   * @param args the number of calls, and the subject
    */
   public static void main(String... args) throws Exception {
     int times = Integer.parseInt(args[0]);
@@ -63,7 +63,7 @@ final class BorrowedTime {
         () ->
             new Ptrace(
                 request -> {
-                  at[1] = System.nanoTime(); // the last one lets it go
+                  at[1] = System.nanoTime(); // the last request detaches it
                   if (request.startsWith("PTRACE_INTERRUPT") && at[0] == 0) {
                     at[0] = at[1];
                   }

@@ -10,8 +10,8 @@ import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Assumptions;
 
 /**
- * A 32-bit program, made by hand, as the tools for 32-bit programs are seldom installed: it calls
- * {@code pause} for ever.
+ * A 32-bit program that calls {@code pause} without end. Its bytes are written here, since tools
+ * for 32-bit programs are seldom installed.
  */
 final class Program32 {
 
@@ -25,26 +25,26 @@ final class Program32 {
   private static final String PAUSE = "b81d000000cd80ebf7000000";
 
   /**
-   * {@code hlt}: the program is killed at its first instruction, as a kernel does that executes
-   * 32-bit programs and cannot run them.
+   * {@code hlt}: the program is killed at its first instruction, as by a kernel that loads 32-bit
+   * programs but cannot run them.
    */
   private static final String KILLED = "f41d000000cd80ebf7000000";
 
-  /** Set to {@code killed}, it makes this machine one that runs no 32-bit programs. */
+  /** The value {@code killed} makes this machine behave as one that runs no 32-bit programs. */
   private static final String STAND_IN = "GPUPROCESS_32_BIT";
 
   private Program32() {}
 
   /**
-   * Starts it. Skips the test, with the reason, on a kernel that runs no 32-bit programs.
+   * Starts the program. Skips the test, with the reason, on a kernel that runs no 32-bit programs.
    *
-   * @param directory where its file is written
+   * @param directory of its file
    */
   static Process start(Path directory) throws IOException, InterruptedException {
     return start(directory, "killed".equals(System.getenv(STAND_IN)) ? KILLED : PAUSE);
   }
 
-  /** As {@link #start} on a kernel that kills such programs. */
+  /** Starts the program as on a kernel that kills such programs. */
   static Process startKilled(Path directory) throws IOException, InterruptedException {
     return start(directory, KILLED);
   }
@@ -66,7 +66,7 @@ final class Program32 {
     Workload.await(
         () -> !process.isAlive() || ProcFs.stat(pid).filter(now -> now.state() == 'S').isPresent(),
         "the program to pause");
-    // A process that was killed is dead before the JDK has seen it.
+    // The JDK notices the end of a killed process only later.
     if (process.waitFor(0, TimeUnit.SECONDS)
         || ProcFs.stat(pid).filter(now -> !now.isDead()).isEmpty()) {
       return Assumptions.abort(

@@ -7,16 +7,16 @@ import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.internal.inherited.GpuHandles;
+import dev.gpuprocess.internal.inherited.GpuRelease;
+import dev.gpuprocess.internal.inherited.Inheritance;
+import dev.gpuprocess.internal.inherited.ReleaseKills;
+import dev.gpuprocess.internal.inherited.Released;
 import dev.gpuprocess.internal.linux.Descriptors;
 import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.internal.linux.Ptrace;
 import dev.gpuprocess.internal.proc.OpenFile;
 import dev.gpuprocess.internal.proc.ProcFs;
-import dev.gpuprocess.internal.release.GpuHandles;
-import dev.gpuprocess.internal.release.GpuRelease;
-import dev.gpuprocess.internal.release.Inheritance;
-import dev.gpuprocess.internal.release.ReleaseKills;
-import dev.gpuprocess.internal.release.Released;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -26,7 +26,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/** The controller ends while it takes from forked loaders what they inherited. */
+/** The controller ends while it releases the device files that forked loaders inherited. */
 @RequiresRoot("traces processes")
 class ReleaseKilledTest {
 
@@ -38,14 +38,14 @@ class ReleaseKilledTest {
     private static final long serialVersionUID = 1;
   }
 
-  /** The kernel does the same for a thread that ends as for one that is killed. */
+  /** The kernel treats a tracer that ends like one that is killed. */
   private static int release(ProcessIdentity child, Inheritance inheritance, int most)
       throws Exception {
     AtomicInteger made = new AtomicInteger();
     int nothing = Libc.open(Path.of("/dev/null"), Libc.O_RDWR);
     try {
       Released unused =
-          HeldThreads.hold(
+          StoppedThreads.during(
               child,
               LIMIT,
               GpuRelease.work(child, inheritance, nothing),

@@ -15,8 +15,8 @@ import java.util.List;
 import java.util.Random;
 
 /**
- * Kills JVMs with SIGKILL, at random moments, while they make system calls in threads of a process
- * that checks its registers and its memory, and looks whether that process goes on.
+ * Kills JVMs with SIGKILL, at random moments, while they make remote calls in a process that checks
+ * its own registers and memory, and checks that this process continues.
  *
  * <pre>
  * java ... dev.gpuprocess.internal.remote.RemoteCallsKills 200 [SEED]
@@ -26,7 +26,7 @@ final class RemoteCallsKills {
 
   private static final Duration LIMIT = Duration.ofSeconds(20);
 
-  /** In the middle of the run in which a JVM has warmed up. */
+  /** The middle of the run, in which a JVM has warmed up. */
   private static final int MOST_MICROSECONDS = 30_000;
 
   private static final int MARGIN = 64;
@@ -35,9 +35,9 @@ final class RemoteCallsKills {
   private RemoteCallsKills() {}
 
   /**
-   * Kills.
+   * Runs the test.
    *
-   * @param args how many, and a seed
+   * @param args the number of kills, and a seed
    */
   public static void main(String... args) throws Exception {
     int kills = Integer.parseInt(args[0]);
@@ -49,15 +49,15 @@ final class RemoteCallsKills {
   }
 
   /**
-   * Kills, and adds the figure.
+   * Kills JVMs, and adds the figure.
    *
-   * @return how many were lost
+   * @return how many processes were lost
    */
   static int run(int kills, long seed) throws Exception {
     Random random = new Random(seed);
     int lost = 0;
     for (int done = 0; done < kills; ) {
-      // One process for several kills, and another one when it was lost.
+      // One process serves for several kills, until it is lost.
       try (Captive captive =
           random.nextBoolean() ? Captive.start("spin") : Captive.startInFirstThread("spin")) {
         captive.awaitTicks();
@@ -84,7 +84,7 @@ final class RemoteCallsKills {
     boolean unused = DyingJvm.awaitEnd(borrower, BEGINS, microseconds * 1_000L);
   }
 
-  /** What is wrong with the process; empty when nothing is. */
+  /** Returns what is wrong with the process; empty if it is unharmed. */
   private static String fault(Captive captive, String blocked, int mapped) {
     try {
       Workload.await(() -> LifeSign.of(captive.pid()) == LifeSign.FREE, "the kernel to let go");
@@ -106,13 +106,13 @@ final class RemoteCallsKills {
     return ProcFs.status(captive.task()).getOrDefault("SigBlk", "?");
   }
 
-  /** Makes calls until it is killed. */
+  /** A program that makes remote calls until it is killed. */
   static final class Borrower {
 
     private Borrower() {}
 
     /**
-     * Begins.
+     * Runs the program.
      *
      * @param args the pid
      */
@@ -123,7 +123,7 @@ final class RemoteCallsKills {
         try {
           RemoteCalls.borrow(process, LIMIT, thread -> session(thread, file));
         } catch (UntraceableException e) {
-          System.out.print(e.why().reason());
+          System.out.print(e.reason());
           System.exit(3);
         }
         if (first) {
@@ -132,7 +132,7 @@ final class RemoteCallsKills {
       }
     }
 
-    private static boolean session(BorrowedThread thread, int file)
+    private static boolean session(RemoteThread thread, int file)
         throws UntraceableException, IOException {
       long at = thread.map(8192);
       try (PassedDescriptor passed = PassedDescriptor.pass(thread, file)) {

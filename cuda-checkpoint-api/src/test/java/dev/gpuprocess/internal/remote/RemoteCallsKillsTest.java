@@ -6,13 +6,13 @@ import dev.gpuprocess.contract.RequiresRoot;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/** A twentieth of what {@link RemoteCallsKills} can do. */
+/** A twentieth of the kills of {@link RemoteCallsKills}. */
 @RequiresRoot("traces processes")
 class RemoteCallsKillsTest {
 
   @Test
   @Timeout(240)
-  void aProcessSurvivesThoseWhoBorrowItsThreads() throws Exception {
+  void aProcessSurvivesTheControllersThatBorrowItsThreads() throws Exception {
     int kills = Integer.getInteger("gpuprocess.remote.kills", 10);
 
     assertEquals(0, RemoteCallsKills.run(kills, System.nanoTime()));

@@ -32,7 +32,7 @@ import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 import org.opentest4j.TestAbortedException;
 
-/** System calls in threads of real processes, and what these see of it: nothing. */
+/** System calls in threads of real processes, which notice nothing of them. */
 @RequiresRoot("traces processes")
 class RemoteCallsTest {
 
@@ -79,7 +79,7 @@ class RemoteCallsTest {
     }
   }
 
-  /** Others ask whether the process can be reached: its thread is back before they are told. */
+  /** Readers that find a traced process wait until its thread is returned. */
   @Test
   void isNoReasonToCallTheProcessTraced() throws Exception {
     try (Captive captive = Captive.start("futex")) {
@@ -90,7 +90,7 @@ class RemoteCallsTest {
               thread -> {
                 CompletableFuture<Optional<Standstill>> question =
                     CompletableFuture.supplyAsync(() -> Standstill.of(captive.pid()));
-                // longer than a debugger is waited for
+                // longer than a reader waits for a debugger
                 assertThrows(TimeoutException.class, () -> question.get(1500, MILLISECONDS));
                 return question;
               });
@@ -135,10 +135,12 @@ class RemoteCallsTest {
     return ProcFs.read(captive.task(), "syscall").orElse("");
   }
 
-  /** A busy machine makes waits longer, never shorter: three that end in time are proof. */
+  /**
+   * A busy machine makes waits longer, never shorter, so three waits that end in time are proof.
+   */
   @ParameterizedTest
   @ValueSource(strings = {"poll", "nanosleep"})
-  void whatIsLeftOfATimeoutStays(String subject) throws Exception {
+  void theRestOfATimeoutIsKept(String subject) throws Exception {
     try (Captive captive = Captive.startInFirstThread(subject)) {
       captive.awaitTicks();
       AtomicLong continued = new AtomicLong();
@@ -155,10 +157,10 @@ class RemoteCallsTest {
     }
   }
 
-  /** What a thread that waits again and again had counted while it was borrowed, and when. */
+  /** The counter of a thread that waits repeatedly, while it was borrowed, and the time. */
   private record Look(long ticks, long nanos) {
 
-    /** A wait that begins anew at a borrow lasts its whole time from there. */
+    /** A wait that starts again when the thread is borrowed lasts its whole time from then on. */
     boolean showsAWaitThatContinued(Look before) {
       return ticks == before.ticks + 1 && nanos - before.nanos < Captive.WAIT.toNanos();
     }
@@ -178,7 +180,7 @@ class RemoteCallsTest {
     }
   }
 
-  /** Some other part of a JVM waits for all its children, and takes what the tracer waits for. */
+  /** Another thread of the JVM waits for all children, and takes the stops of the tracer. */
   @Test
   void goesOnWhenAnotherThreadOfTheJvmTakesTheStops() throws Exception {
     LibcFunctions libc = NativeLibraries.load(LibcFunctions.class, "c");
@@ -227,10 +229,10 @@ class RemoteCallsTest {
         Workload.await(
             () -> !ProcFs.status(captive.pid()).getOrDefault("TracerPid", "0").equals("0"),
             "strace to trace");
-        Untraceable why = refusal(captive);
+        UntraceableException why = refusal(captive);
 
-        assertEquals(Untraceable.Reason.TRACED, why.reason());
-        assertTrue(why.sentence().contains("by process " + strace.pid()), why.sentence());
+        assertEquals(UntraceableException.Reason.TRACED, why.reason());
+        assertTrue(why.getMessage().contains("by process " + strace.pid()), why.getMessage());
       } finally {
         strace.destroy();
         strace.waitFor();
@@ -244,7 +246,8 @@ class RemoteCallsTest {
     Process process = Program32.start(directory);
     try {
       assertEquals(
-          Untraceable.Reason.BITS_32, refusal(ProcessIdentity.of(process.pid()).orElseThrow()));
+          UntraceableException.Reason.BITS_32,
+          refusal(ProcessIdentity.of(process.pid()).orElseThrow()));
       assertTrue(process.isAlive());
     } finally {
       process.destroyForcibly().waitFor();
@@ -261,7 +264,7 @@ class RemoteCallsTest {
         skipped.getMessage());
   }
 
-  /** With SA_RESTART or without, the handler runs once and the call ends as it should. */
+  /** The handler runs once and the call ends as it should, with SA_RESTART and without. */
   @Test
   void aSignalThatComesMeanwhileIsDeliveredAfterwards() throws Exception {
     try (Captive captive = Captive.startInFirstThread("sigsuspend")) {
@@ -312,7 +315,7 @@ class RemoteCallsTest {
     "goroutine, NO_THREAD",
     "seccomp-strict, SECCOMP"
   })
-  void refusesWhatItCannotLeaveAsItWas(String subject, Untraceable.Reason reason) {
+  void refusesThreadsThatItCannotRestore(String subject, UntraceableException.Reason reason) {
     try (Captive captive = Captive.startInFirstThread(subject)) {
       captive.awaitTicks();
 
@@ -321,8 +324,8 @@ class RemoteCallsTest {
     }
   }
 
-  private static Untraceable refusal(Captive captive) {
-    return assertThrows(UntraceableException.class, () -> pidAsSeenBy(captive)).why();
+  private static UntraceableException refusal(Captive captive) {
+    return assertThrows(UntraceableException.class, () -> pidAsSeenBy(captive));
   }
 
   @Test
@@ -340,7 +343,7 @@ class RemoteCallsTest {
               () ->
                   RemoteCalls.borrow(
                       identity(kills), LIMIT, thread -> thread.call(SystemCall.MADVISE, 0, 0, 0)));
-      assertEquals(Untraceable.Reason.SECCOMP, refused.why().reason());
+      assertEquals(UntraceableException.Reason.SECCOMP, refused.reason());
       kills.awaitTicks();
     }
   }
@@ -348,10 +351,11 @@ class RemoteCallsTest {
   @Test
   void refusesAProcessThatATracerHolds() throws Exception {
     try (Captive captive = Captive.startInFirstThread("spin")) {
-      Untraceable why = RemoteCalls.borrow(identity(captive), LIMIT, thread -> refusal(captive));
+      UntraceableException why =
+          RemoteCalls.borrow(identity(captive), LIMIT, thread -> refusal(captive));
 
-      assertEquals(Untraceable.Reason.TRACED, why.reason());
-      assertTrue(why.sentence().contains("process " + ProcessHandle.current().pid()));
+      assertEquals(UntraceableException.Reason.TRACED, why.reason());
+      assertTrue(why.getMessage().contains("process " + ProcessHandle.current().pid()));
     }
   }
 
@@ -361,7 +365,7 @@ class RemoteCallsTest {
       captive.signal("STOP");
       Workload.await(() -> state(captive) == 'T', "it to stop");
 
-      assertEquals(Untraceable.Reason.STOPPED, refusal(captive).reason());
+      assertEquals(UntraceableException.Reason.STOPPED, refusal(captive).reason());
 
       assertEquals('T', state(captive));
       captive.signal("CONT");
@@ -394,43 +398,44 @@ class RemoteCallsTest {
   }
 
   @Test
-  void refusesWhatIsGoneAndOneself() {
+  void refusesEndedProcessesAndThisJvm() {
     Captive captive = Captive.start("futex");
     ProcessIdentity gone = identity(captive);
     captive.close();
 
-    assertEquals(Untraceable.Reason.GONE, refusal(gone));
+    assertEquals(UntraceableException.Reason.GONE, refusal(gone));
     assertEquals(
-        Untraceable.Reason.OURSELVES,
+        UntraceableException.Reason.OURSELVES,
         refusal(ProcessIdentity.of(ProcessHandle.current().pid()).orElseThrow()));
     assertEquals(
-        Untraceable.Reason.GONE, refusal(new ProcessIdentity(gone.pid(), gone.startTicks() + 1)));
+        UntraceableException.Reason.GONE,
+        refusal(new ProcessIdentity(gone.pid(), gone.startTicks() + 1)));
   }
 
-  private static Untraceable.Reason refusal(ProcessIdentity process) {
+  private static UntraceableException.Reason refusal(ProcessIdentity process) {
     return assertThrows(
             UntraceableException.class,
             () -> RemoteCalls.borrow(process, LIMIT, thread -> thread.call(SystemCall.GETPID)))
-        .why()
         .reason();
   }
 
-  /** Its first thread: the JDK waits for the end of its children, and takes a stop for that. */
+  /** The JDK waits for the exit of its children, and takes a stop of a first thread for an exit. */
   @Test
   void leavesTheFirstThreadOfAChildOfThisJvmAlone() throws Exception {
     Process child = new ProcessBuilder("sleep", "100").start();
     try {
       assertEquals(
-          Untraceable.Reason.NO_THREAD, refusal(ProcessIdentity.of(child.pid()).orElseThrow()));
+          UntraceableException.Reason.NO_THREAD,
+          refusal(ProcessIdentity.of(child.pid()).orElseThrow()));
       assertTrue(child.isAlive());
     } finally {
       child.destroyForcibly().waitFor();
     }
   }
 
-  /** The death of the process in the middle is told, and harms nobody else. */
+  /** The death of the process in the middle is reported, and harms no other process. */
   @Test
-  void tellsWhenTheProcessIsKilledMeanwhile() {
+  void throwsIfTheProcessIsKilledMeanwhile() {
     try (Captive captive = Captive.start("spin")) {
       UntraceableException lost =
           assertThrows(
@@ -445,7 +450,7 @@ class RemoteCallsTest {
                           thread.call(SystemCall.GETPID);
                         }
                       }));
-      assertEquals(Untraceable.Reason.GONE, lost.why().reason());
+      assertEquals(UntraceableException.Reason.GONE, lost.reason());
     }
   }
 }

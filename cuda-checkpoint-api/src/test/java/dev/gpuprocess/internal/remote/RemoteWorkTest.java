@@ -39,7 +39,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** What is made of remote calls: threads, descriptors, a process that stands still. */
+/** Work with remote calls: passed descriptors, and processes whose threads are stopped. */
 @RequiresRoot("traces processes")
 class RemoteWorkTest {
 
@@ -53,8 +53,8 @@ class RemoteWorkTest {
   }
 
   /**
-   * What a process has mapped, however the kernel divides it into mappings. A call needs a frame
-   * below the stack pointer, which may be the first to need that much of the main stack.
+   * Returns the mapped addresses of a process, however the kernel divides them into mappings. The
+   * stack is left out, since the frames of a remote call may make it grow.
    */
   private static List<AddressRange> mapped(Captive captive) {
     return AddressRange.joined(
@@ -71,10 +71,10 @@ class RemoteWorkTest {
   @ParameterizedTest
   @ValueSource(booleans = {true, false})
   void passesADescriptor(boolean first, @TempDir Path directory) throws Exception {
-    byte[] text = "written by somebody else".getBytes(StandardCharsets.UTF_8);
+    byte[] text = "written by another process".getBytes(StandardCharsets.UTF_8);
     Path file = Files.write(directory.resolve("file"), text);
     int descriptor = Descriptors.openToRead(file);
-    Files.delete(file); // by its name nobody finds it
+    Files.delete(file); // so that it cannot be found by its name
     try (Captive captive = first ? Captive.startInFirstThread("spin") : Captive.start("spin")) {
       captive.awaitTicks();
       int before = descriptors(captive.pid());
@@ -103,7 +103,7 @@ class RemoteWorkTest {
     }
   }
 
-  /** Descriptor 0 is not taken for the one that was not received. */
+  /** Descriptor 0 is not mistaken for a descriptor that was not received. */
   @ParameterizedTest
   @ValueSource(ints = {0, 1, 2, 3})
   void aProcessWithoutNumbersToSpareIsGivenNone(int spare) throws Exception {
@@ -182,9 +182,9 @@ class RemoteWorkTest {
   void aCallThatWaitsIsGivenUpAndTheThreadComesBack() throws Exception {
     try (Captive captive = Captive.startInFirstThread("spin")) {
       captive.awaitTicks();
-      // The read end of a pipe that nobody writes to; closing its other end lets the thread go.
+      // A socket that no process writes to. Closing its other end lets the thread continue.
       int[] ends = new int[2];
-      do { // a busy machine may take all of the time to get as far as the socket pair
+      do { // on a busy machine the time may end before the socket pair exists
         UntraceableException late =
             assertThrows(
                 UntraceableException.class,
@@ -200,7 +200,7 @@ class RemoteWorkTest {
                           ends[1] = (int) (pair >>> 32);
                           return thread.call(SystemCall.READ, ends[0], scratch, 1);
                         }));
-        assertEquals(Untraceable.Reason.TIME, late.why().reason());
+        assertEquals(UntraceableException.Reason.TIME, late.reason());
       } while (ends[1] == 0);
       Workload.await(
           () -> ProcFs.status(captive.task()).getOrDefault("TracerPid", "?").equals("0"),
@@ -224,7 +224,7 @@ class RemoteWorkTest {
         captive.awaitTicks();
       }
       for (int i = 0; i < 10; i++) {
-        HeldThreads.hold(
+        StoppedThreads.during(
             identity(captive),
             LIMIT,
             held -> {
@@ -250,7 +250,7 @@ class RemoteWorkTest {
     }
   }
 
-  /** The kernel does not tell the end of a first thread before that of all others. */
+  /** The kernel does not report the end of a first thread before that of all others. */
   @Test
   void aProcessThatIsKilledWhileItIsBeingHeldIsNotWaitedFor() throws Exception {
     try (Holder holder = Holder.launch(1).notOurChild().start()) {
@@ -272,7 +272,7 @@ class RemoteWorkTest {
                         assertTrue(ProcessHandle.of(pid).orElseThrow().destroyForcibly());
                         return threads.get(pid).awaitTrap(System.nanoTime() + LIMIT.toNanos());
                       }));
-      assertEquals(Untraceable.Reason.GONE, gone.why().reason());
+      assertEquals(UntraceableException.Reason.GONE, gone.reason());
     }
   }
 
@@ -297,8 +297,9 @@ class RemoteWorkTest {
                         return first.awaitTrap(System.nanoTime() + LIMIT.toNanos());
                       }));
 
-      assertEquals(Untraceable.Reason.GONE, gone.why().reason());
-      assertEquals(1, HeldThreads.<Integer>hold(identity(captive), LIMIT, HeldThreads::count));
+      assertEquals(UntraceableException.Reason.GONE, gone.reason());
+      assertEquals(
+          1, StoppedThreads.<Integer>during(identity(captive), LIMIT, StoppedThreads::count));
       captive.awaitTicks();
     }
   }
@@ -307,7 +308,7 @@ class RemoteWorkTest {
     return ProcFs.stat(captive.pid()).orElseThrow().firstThreadEnded();
   }
 
-  /** A thread can end between the look at the list of threads and the request to trace it. */
+  /** A thread can end between the listing of the threads and the request to trace it. */
   @Test
   void aFirstThreadThatHasEndedIsGoneAndNotForbidden() {
     try (Captive captive = Captive.start("spin")) {
@@ -321,11 +322,11 @@ class RemoteWorkTest {
                       Ptrace::new,
                       ptrace -> Tracee.seize(ptrace, identity(captive), captive.pid())));
 
-      assertEquals(Untraceable.Reason.GONE, gone.why().reason());
+      assertEquals(UntraceableException.Reason.GONE, gone.reason());
     }
   }
 
-  /** The kernel forgets it at a stop of another kind. */
+  /** The kernel forgets an interrupt at a stop of another kind. */
   @Test
   void anInterruptIsHeededByAThreadThatComesToASystemCallFirst() throws Exception {
     try (Holder holder = Holder.launch(1).notOurChild().start()) {
@@ -340,16 +341,16 @@ class RemoteWorkTest {
     }
   }
 
-  /** The second time when it is about to go back into its call, or is there already. */
+  /** Interrupts a thread again when it is about to restart its call, or has restarted it. */
   private static Tracee.Stop interruptTwice(Ptrace ptrace, ProcessIdentity process, long nanos)
       throws UntraceableException, NativeCallException {
     Tracee thread = Tracee.seize(ptrace, process, process.pid());
     thread.beginInterrupt();
     assertEquals(Tracee.Stop.TRAP, thread.awaitTrap(System.nanoTime() + LIMIT.toNanos()));
     long until = System.nanoTime() + nanos;
-    boolean going = true;
-    while (going) {
-      going = thread.toSystemCall(() -> System.nanoTime() - until > 0);
+    ptrace.resumeToSystemCall(process.pid(), 0);
+    while (System.nanoTime() - until < 0) {
+      Thread.onSpinWait();
     }
     thread.beginInterrupt();
     return thread.awaitTrap(System.nanoTime() + LIMIT.toNanos());
@@ -360,8 +361,10 @@ class RemoteWorkTest {
     Process child = new ProcessBuilder("sleep", "100").start();
     try {
       boolean runs =
-          HeldThreads.hold(
-              ProcessIdentity.of(child.pid()).orElseThrow(), LIMIT, HeldThreads::firstThreadRuns);
+          StoppedThreads.during(
+              ProcessIdentity.of(child.pid()).orElseThrow(),
+              LIMIT,
+              StoppedThreads::firstThreadRuns);
 
       assertTrue(runs);
       assertTrue(child.isAlive());
@@ -387,7 +390,7 @@ class RemoteWorkTest {
             java.pid(),
             RemoteCalls.<Long>borrow(process, LIMIT, thread -> thread.call(SystemCall.GETPID)));
       }
-      HeldThreads.hold(process, LIMIT, held -> held.borrow(thread -> thread.map(4096)));
+      StoppedThreads.during(process, LIMIT, held -> held.borrow(thread -> thread.map(4096)));
       long before = number(counter);
       Workload.await(() -> number(counter) > before, "the JVM to count on");
       assertTrue(java.isAlive(), () -> "it ended");
@@ -396,7 +399,7 @@ class RemoteWorkTest {
     }
   }
 
-  /** Collects garbage in some threads, and counts in another. */
+  /** A program that collects garbage in some threads, and counts in another. */
   static final class BusyJvm {
 
     private static final int THREADS = 2;
@@ -404,7 +407,7 @@ class RemoteWorkTest {
     private BusyJvm() {}
 
     /**
-     * Begins.
+     * Runs the program.
      *
      * @param args the file for the number
      */

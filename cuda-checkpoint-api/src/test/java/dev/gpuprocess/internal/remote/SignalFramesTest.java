@@ -10,7 +10,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
-/** What the kernel demands of a signal frame, for processors that are not here. */
+/** The kernel's requirements for a signal frame, also on other processors than this one. */
 class SignalFramesTest {
 
   private static final int WITH_TILES = 11008;
@@ -53,8 +53,8 @@ class SignalFramesTest {
     byte[] state = state(WITH_TILES + TILES, 1L << 20 | 7, 7);
 
     assertEquals(
-        Untraceable.Reason.REGISTERS,
-        assertThrows(UntraceableException.class, () -> inFrame(state)).why().reason());
+        UntraceableException.Reason.REGISTERS,
+        assertThrows(UntraceableException.class, () -> inFrame(state)).reason());
   }
 
   @Test
@@ -89,7 +89,7 @@ class SignalFramesTest {
     "2000000000000000 1500010009000000 060000000000ff7f 0600000000000080, 28, 7fff0000",
     // ld [16]; and #0xf; tax; ld #3; jgt x, 0, 1; ret ALLOW; ret ERRNO: with an argument of 2
     "2000000010000000 540000000f000000 0700000000000000 0000000003000000 2d00000100000000 060000000000ff7f 0600000000000500, 9, 7fff0000",
-    // st and ld M[3], division by a zero, an instruction that is none, a jump out of it
+    // st and ld M[3], division by zero, an unknown instruction, a jump out of the program
     "0000000007000000 0200000003000000 6000000003000000 1600000000000000, 9, 7",
     "0000000007000000 3400000000000000 060000000000ff7f, 9, 80000000",
     "ff00000000000000 060000000000ff7f, 9, 80000000",

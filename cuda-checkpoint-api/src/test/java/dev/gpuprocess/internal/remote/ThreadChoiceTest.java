@@ -12,12 +12,12 @@ import org.junit.jupiter.api.Test;
 
 class ThreadChoiceTest {
 
-  /** As many as make the sort of the JDK notice that what it compares has no order. */
+  /** So many that the sort of the JDK detects an inconsistent order. */
   private static final int THREADS = 60;
 
   private static final int LOOKS = 100;
 
-  /** What they wait for changes all the time: one thread may be better, and then worse. */
+  /** The calls of the threads change all the time, and so do their ranks. */
   @Test
   void threadsMayChangeWhileTheyAreOrdered() throws InterruptedException {
     List<Thread> changing = new ArrayList<>();

@@ -20,22 +20,22 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /**
- * The tracer ends before each of its requests in turn: the kernel does the same for a thread that
- * ends as for one that is killed.
+ * The tracer ends before each of its requests in turn. The kernel treats a tracer that ends like
+ * one that is killed.
  */
 @RequiresRoot("traces processes")
 class TracerKilledTest {
 
   private static final Duration LIMIT = Duration.ofSeconds(20);
 
-  /** More requests than a session makes. */
+  /** More requests than the work of a tracer needs. */
   private static final int MOST = 100;
 
   private static final class Killed extends Error {
     private static final long serialVersionUID = 1;
   }
 
-  private static void session(Captive captive, int requests, BorrowedThread.Work<?> work)
+  private static void session(Captive captive, int requests, RemoteWork<RemoteThread, ?> work)
       throws Exception {
     AtomicInteger left = new AtomicInteger(requests);
     RemoteCalls.borrow(
@@ -52,7 +52,7 @@ class TracerKilledTest {
                 }));
   }
 
-  private static boolean calls(BorrowedThread thread)
+  private static boolean calls(RemoteThread thread)
       throws UntraceableException, RemoteCallException, NativeCallException {
     thread.call(SystemCall.GETPID);
     long scratch = thread.map(8192);
@@ -85,7 +85,7 @@ class TracerKilledTest {
     return killAll(captive, TracerKilledTest::calls, check);
   }
 
-  private static boolean killAll(Captive captive, BorrowedThread.Work<?> work, Runnable check)
+  private static boolean killAll(Captive captive, RemoteWork<RemoteThread, ?> work, Runnable check)
       throws Exception {
     for (int requests = 0; requests < MOST; requests++) {
       int allowed = requests;
@@ -148,7 +148,7 @@ class TracerKilledTest {
     }
   }
 
-  /** Not even the one that has just arrived. */
+  /** Also a descriptor that was received just now is closed. */
   @Test
   void noDescriptorStaysOpen() throws Exception {
     int descriptor = Descriptors.openToRead(Path.of("/dev/zero"));

@@ -1,0 +1,89 @@
+package dev.gpuprocess.internal.inherited;
+
+import dev.gpuprocess.internal.proc.FileNode;
+import dev.gpuprocess.internal.proc.Mapping;
+import dev.gpuprocess.internal.proc.OpenFile;
+import dev.gpuprocess.internal.proc.ProcFs;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+
+/** The GPU device files that a process has open or mapped. Immutable. */
+public record GpuHandles(List<OpenFile> descriptors, List<Mapping> mappings) {
+
+  /** The simulated driver has devices of the same name below its own directory. */
+  private static final String DEVICE = "/dev/nvidia";
+
+  public GpuHandles {
+    descriptors = List.copyOf(descriptors);
+    mappings = List.copyOf(mappings);
+  }
+
+  /** Returns whether a path is a device file of the driver. */
+  public static boolean isDevice(String name) {
+    return name.contains(DEVICE);
+  }
+
+  /**
+   * Reads the descriptors and mappings of a process.
+   *
+   * @param each called for each descriptor and mapping; its exception ends the reading
+   * @throws dev.gpuprocess.error.ProcessUnreadableException if the process may not be read
+   */
+  public static GpuHandles of(int pid, Runnable each) {
+    List<OpenFile> descriptors = new ArrayList<>();
+    ProcFs.openFiles(
+        pid,
+        file -> {
+          each.run();
+          if (isDevice(file.target())) {
+            descriptors.add(file);
+          }
+        });
+    List<Mapping> mappings = new ArrayList<>();
+    ProcFs.memory(
+        pid,
+        mapping -> {
+          each.run();
+          if (isDevice(mapping.name())) {
+            mappings.add(mapping);
+          }
+        });
+    return new GpuHandles(descriptors, mappings);
+  }
+
+  /** Returns whether there are none. */
+  public boolean isEmpty() {
+    return descriptors.isEmpty() && mappings.isEmpty();
+  }
+
+  /** Returns the name of one of them. */
+  public Optional<String> first() {
+    return descriptors.stream()
+        .map(OpenFile::target)
+        .findFirst()
+        .or(() -> mappings.stream().map(Mapping::name).findFirst());
+  }
+
+  /** Checks that all of them are devices, since any file may have such a name. */
+  void requireDevices(int pid) throws NotReleasableException {
+    Path process = ProcFs.file(pid);
+    for (OpenFile file : descriptors) {
+      requireDevice(process.resolve("fd/" + file.number()), file.target());
+    }
+    for (Mapping mapping : mappings) {
+      requireDevice(process.resolve("map_files/" + mapping.range()), mapping.name());
+    }
+  }
+
+  private static void requireDevice(Path link, String name) throws NotReleasableException {
+    FileNode node =
+        FileNode.at(link)
+            .orElseThrow(
+                () -> new NotReleasableException("%s cannot be read: run as root".formatted(link)));
+    if (!node.isCharacterDevice() && !node.isBlockDevice()) {
+      throw new NotReleasableException("%s is not a device file".formatted(name));
+    }
+  }
+}

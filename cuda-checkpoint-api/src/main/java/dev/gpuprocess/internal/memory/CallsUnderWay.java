@@ -1,0 +1,203 @@
+package dev.gpuprocess.internal.memory;
+
+import dev.gpuprocess.internal.linux.NativeCallException;
+import dev.gpuprocess.internal.linux.ProcessMemory;
+import dev.gpuprocess.internal.proc.Mapping;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.internal.remote.ThreadStacks;
+import dev.gpuprocess.internal.remote.UntraceableException;
+import dev.gpuprocess.internal.time.Polling;
+import dev.gpuprocess.process.ProcessIdentity;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.LongBuffer;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.stream.Collectors;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Waits for the calls that the threads of a locked process entered before its gate was set. The GPU
+ * is idle, so each call returns within microseconds of processor time.
+ *
+ * <p>A thread is inside such a call if the return address of the call is on its stack. The stack of
+ * a sleeping thread is read without stopping it; a running thread is stopped for a moment.
+ */
+final class CallsUnderWay {
+
+  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
+
+  /** The frames of libcuda below a call are much smaller. */
+  private static final int STACK_BYTES = 1 << 16;
+
+  /**
+   * An old return address on a stack looks like a call. A thread that has used the processor for
+   * this long since it was first read has left the call.
+   */
+  private static final Duration LONG_RUN = Duration.ofMillis(100);
+
+  /**
+   * A thread that has slept for this long has left the call. Not less: on a busy machine a thread
+   * inside such a call waits for a mutex of the driver whose owner gets no processor.
+   */
+  private static final Duration LONG_SLEEP = Duration.ofSeconds(2);
+
+  private static final Duration STOPPING = Duration.ofSeconds(2);
+
+  private final ProcessIdentity process;
+  private final ProcessMemory memory;
+  private final Map<Long, GatePage.Entry> byReturnAddress;
+  private final Map<Integer, Usage> seen = new HashMap<>();
+
+  /**
+   * The processor time of a thread, in nanoseconds.
+   *
+   * @param first at the first reading
+   * @param last at the last reading
+   * @param since when the thread was first read with the last processor time
+   */
+  private record Usage(long first, long last, long since) {}
+
+  CallsUnderWay(ProcessIdentity process, ProcessMemory memory, Collection<GatePage> pages) {
+    this.process = process;
+    this.memory = memory;
+    this.byReturnAddress =
+        pages.stream()
+            .flatMap(page -> page.entries().stream())
+            .collect(Collectors.toMap(GatePage.Entry::returnAddress, entry -> entry, (a, b) -> a));
+  }
+
+  /**
+   * Waits until all threads have left the calls.
+   *
+   * @return the threads that have not
+   */
+  List<Integer> await(Duration limit) {
+    List<Mapping> mappings = ProcFs.memory(process.pid());
+    List<Integer> inside =
+        ProcFs.tasks(process.pid()).stream()
+            .filter(thread -> !thread.isDead())
+            .map(ProcStat::pid)
+            .toList();
+    try (Polling polling = new Polling(limit)) {
+      inside = stillInside(inside, mappings);
+      while (!inside.isEmpty() && polling.pause()) {
+        inside = stillInside(inside, mappings);
+      }
+    }
+    return inside;
+  }
+
+  private List<Integer> stillInside(List<Integer> threads, List<Mapping> mappings) {
+    List<Integer> inside = new ArrayList<>();
+    List<Integer> running = new ArrayList<>();
+    for (int thread : threads) {
+      Optional<String> call = ProcFs.read(thread, "syscall");
+      if (call.isPresent()) {
+        String[] words = call.get().strip().split(" ");
+        if (words.length < 3) {
+          running.add(thread);
+        } else if (isInside(stackPointer(words), mappings, true)
+            || !ProcFs.read(thread, "syscall").equals(call)) { // it continued: read it again
+          inside.add(thread);
+        }
+      }
+    }
+    inside.addAll(insideOf(running, mappings));
+    inside.removeIf(this::hasMovedOn);
+    return inside;
+  }
+
+  /** Parses {@code 202 0x7f.. 0x189 0x0 0x0 0x0 0x0 STACK INSTRUCTION}. */
+  private static long stackPointer(String[] words) {
+    return Long.parseUnsignedLong(words[words.length - 2].substring(2), 16);
+  }
+
+  private List<Integer> insideOf(List<Integer> running, List<Mapping> mappings) {
+    if (running.isEmpty()) {
+      return running;
+    }
+    try {
+      return ThreadStacks.matching(
+          process, running, STOPPING, stackPointer -> isInside(stackPointer, mappings, false));
+    } catch (UntraceableException | IOException e) {
+      LOG.debug("the threads of process {} were not stopped", process.pid(), e);
+      return running; // until they have used the processor for long enough
+    }
+  }
+
+  /**
+   * Returns whether a thread has used the processor, or slept, long enough since its first reading.
+   */
+  private boolean hasMovedOn(int thread) {
+    long processor = processorNanos(thread);
+    long now = System.nanoTime();
+    Usage then = seen.getOrDefault(thread, new Usage(processor, processor, now));
+    seen.put(
+        thread, new Usage(then.first(), processor, processor == then.last() ? then.since() : now));
+    return processor - then.first() >= LONG_RUN.toNanos()
+        || (processor == then.last()
+            && now - then.since() >= LONG_SLEEP.toNanos()
+            && isAsleep(thread));
+  }
+
+  private static boolean isAsleep(int thread) {
+    return ProcFs.status(thread).getOrDefault("State", "").startsWith("S");
+  }
+
+  private static long processorNanos(int thread) {
+    return ProcFs.read(thread, "schedstat")
+        .map(text -> Long.parseLong(text.substring(0, text.indexOf(' '))))
+        .orElse(0L);
+  }
+
+  /**
+   * Returns whether the stack of a thread shows that it is inside a call, and not waiting in the
+   * gate.
+   *
+   * @param asleep whether the thread sleeps; a running thread in the gate may just have passed the
+   *     lock
+   */
+  private boolean isInside(long stackPointer, List<Mapping> mappings, boolean asleep) {
+    Optional<Mapping> stack =
+        mappings.stream()
+            .filter(each -> each.start() <= stackPointer && stackPointer < each.end())
+            .findFirst();
+    if (stack.isEmpty()) {
+      return true; // perhaps a new stack: read again
+    }
+    int bytes = (int) Math.min(STACK_BYTES, stack.get().end() - stackPointer) & -Long.BYTES;
+    try {
+      byte[] content = memory.read(stackPointer, bytes);
+      return isInside(
+          ByteBuffer.wrap(content).order(ByteOrder.LITTLE_ENDIAN).asLongBuffer(),
+          stackPointer,
+          asleep);
+    } catch (NativeCallException e) {
+      LOG.debug("the stack of a thread of process {} cannot be read", process.pid(), e);
+      return true;
+    }
+  }
+
+  private boolean isInside(LongBuffer stack, long stackPointer, boolean asleep) {
+    for (int i = 0; i < stack.limit(); i++) {
+      GatePage.Entry entry = byReturnAddress.get(stack.get(i));
+      if (entry != null) {
+        long waiting = GatePage.waitAddressBelow(stackPointer + (long) i * Long.BYTES);
+        int below = (int) ((waiting - stackPointer) / Long.BYTES);
+        boolean waits =
+            asleep && waiting >= stackPointer && stack.get(below) == entry.waitAddress();
+        return !waits;
+      }
+    }
+    return false;
+  }
+}

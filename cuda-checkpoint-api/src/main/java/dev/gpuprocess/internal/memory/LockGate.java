@@ -1,0 +1,258 @@
+package dev.gpuprocess.internal.memory;
+
+import dev.gpuprocess.error.ProcessUnreadableException;
+import dev.gpuprocess.internal.linux.Libc;
+import dev.gpuprocess.internal.linux.NativeCallException;
+import dev.gpuprocess.internal.linux.ProcessMemory;
+import dev.gpuprocess.internal.proc.Mapping;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.remote.RemoteCallException;
+import dev.gpuprocess.internal.remote.RemoteCalls;
+import dev.gpuprocess.internal.remote.RemoteThread;
+import dev.gpuprocess.internal.remote.SystemCall;
+import dev.gpuprocess.internal.remote.UntraceableException;
+import dev.gpuprocess.internal.remote.UntraceableException.Reason;
+import dev.gpuprocess.process.ProcessIdentity;
+import java.io.IOException;
+import java.nio.file.AccessDeniedException;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.EnumSet;
+import java.util.List;
+import java.util.Optional;
+import java.util.OptionalLong;
+import java.util.Set;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Blocks the CUDA calls of a locked process that the driver's lock does not block, until the
+ * process is unlocked.
+ *
+ * <p>Each function of libcuda calls its implementation through a pointer in the library's data. The
+ * gate changes the pointers of some functions to routines on a page of its own ({@link GatePage}).
+ * There a thread waits for the driver's own lock, so an unlock by any controller lets it continue.
+ * No code is changed and the gate needs no controller: it keeps working if this JVM is killed, or
+ * if the process is dumped and restored. The next unlock by this library removes it.
+ */
+public final class LockGate {
+
+  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
+
+  /**
+   * The calls that kill a checkpointed process, or return an error that no program expects. All
+   * others that were tried wait for the lock, or do no harm (driver 580.159, {@code
+   * docs/gpu-runs}).
+   */
+  private static final List<String> FUNCTIONS =
+      List.of(
+          "cuStreamQuery",
+          "cuStreamQuery_ptsz",
+          "cuStreamSynchronize",
+          "cuStreamSynchronize_ptsz",
+          "cuEventQuery",
+          "cuEventSynchronize",
+          "cuEventElapsedTime",
+          "cuEventElapsedTime_v2",
+          "cuCtxSynchronize",
+          "cuCtxSynchronize_v2",
+          "cuMemGetInfo",
+          "cuMemGetInfo_v2",
+          "cuDeviceGetName");
+
+  /**
+   * Reasons for which a gate can never be set in a process; a process that has ended needs none.
+   */
+  private static final Set<Reason> LASTING =
+      EnumSet.of(
+          Reason.MACHINE,
+          Reason.OURSELVES,
+          Reason.GONE,
+          Reason.BITS_32,
+          Reason.SHADOW_STACK,
+          Reason.NOT_PERMITTED,
+          Reason.SECCOMP,
+          Reason.DISPATCHED,
+          Reason.REGISTERS);
+
+  private static final Set<Integer> NOT_PERMITTED = Set.of(1, 13); // EPERM, EACCES
+
+  /** Remote calls take milliseconds, except on an overloaded machine. */
+  private static final Duration BORROWING = Duration.ofSeconds(10);
+
+  private static final Duration LEAVING = Duration.ofSeconds(10);
+
+  private static final int READ_EXECUTE = 5;
+  private static final int PRIVATE_ANONYMOUS = 0x22;
+
+  private final ProcessIdentity process;
+  private final ProcessMemory memory;
+
+  private LockGate(ProcessIdentity process) {
+    this.process = process;
+    this.memory = new ProcessMemory(ProcFs.anyThread(process.pid()));
+  }
+
+  /**
+   * The result of setting a gate.
+   *
+   * @param note what was done, or why nothing was done, for an operator; empty if the process has
+   *     no libcuda
+   * @param danger why a checkpoint may kill the process now and not a moment later; empty if it is
+   *     safe, or will not be safer later
+   */
+  public record Result(String note, String danger) {}
+
+  /**
+   * Sets the gate in a locked process, and waits for the calls that were entered before. Takes a
+   * few milliseconds. If the gate cannot be set, the process is not changed.
+   */
+  public static Result set(ProcessIdentity process) {
+    long began = System.nanoTime();
+    try {
+      Result result = new LockGate(process).set();
+      LOG.debug(
+          "process {}: gate set in {} us: {}",
+          process.pid(),
+          (System.nanoTime() - began) / 1000,
+          result);
+      return result;
+    } catch (UntraceableException | IOException | ProcessUnreadableException e) {
+      LOG.info("process {}: its polls do not wait for the unlock", process.pid(), e);
+      return isLasting(e)
+          ? new Result("polls do not wait: " + e.getMessage(), "")
+          : new Result("", String.valueOf(e.getMessage()));
+    }
+  }
+
+  /** Returns whether the failure will recur, unlike a lack of descriptors. */
+  private static boolean isLasting(Exception e) {
+    if (e instanceof UntraceableException untraceable) {
+      return LASTING.contains(untraceable.reason());
+    }
+    if (e instanceof RemoteCallException refused) {
+      return NOT_PERMITTED.contains(refused.errno());
+    }
+    return e.getCause() instanceof AccessDeniedException
+        || (e instanceof NativeCallException failed && failed.isNotPermitted());
+  }
+
+  private Result set() throws UntraceableException, IOException {
+    List<Mapping> mappings = ProcFs.memory(process.pid());
+    List<DriverLibrary> libraries = DriverLibrary.in(memory, mappings);
+    List<GatePage> pages = new ArrayList<>();
+    for (DriverLibrary library : libraries) {
+      List<DriverLibrary.Slot> slots = slots(library);
+      OptionalLong cuInit = library.function("cuInit");
+      Optional<GatePage> there = page(mappings, slots);
+      if (there.isPresent()) {
+        point(there.get(), mappings, true);
+        pages.add(there.get());
+      } else if (slots.isEmpty() || cuInit.isEmpty() || !areUntouched(library, slots)) {
+        return new Result(
+            "polls do not wait: libcuda calls its implementations in an unknown way, or through the hooks of another tool",
+            "");
+      } else {
+        pages.add(
+            RemoteCalls.borrow(
+                process, BORROWING, thread -> create(thread, mappings, slots, cuInit.getAsLong())));
+      }
+    }
+    if (pages.isEmpty()) {
+      return new Result("", "");
+    }
+    List<Integer> inside = new CallsUnderWay(process, memory, pages).await(LEAVING);
+    return new Result(
+        "polls wait for the unlock",
+        inside.isEmpty() ? "" : "its threads " + inside + " do not leave their CUDA calls");
+  }
+
+  /**
+   * Removes the gate from a process that was unlocked. The page of 4 KiB stays for the next gate,
+   * since a thread may just be leaving it. If this fails, the gate stays and costs each of its
+   * calls less than a microsecond.
+   */
+  public static void remove(ProcessIdentity process) {
+    try {
+      new LockGate(process).remove();
+    } catch (UntraceableException
+        | IOException
+        | ProcessUnreadableException
+        | OutOfMemoryError e) { // the process runs already, so the verb must not fail
+      LOG.info("process {}: the gate for its polls stays", process.pid(), e);
+    }
+  }
+
+  private void remove() throws UntraceableException, IOException {
+    List<Mapping> mappings = ProcFs.memory(process.pid());
+    for (DriverLibrary library : DriverLibrary.in(memory, mappings)) {
+      List<DriverLibrary.Slot> slots = slots(library);
+      if (!areUntouched(library, slots)) {
+        Optional<GatePage> page = page(mappings, slots);
+        if (page.isPresent()) {
+          point(page.get(), mappings, false);
+        }
+      }
+    }
+  }
+
+  private static boolean areUntouched(DriverLibrary library, List<DriverLibrary.Slot> slots) {
+    return slots.stream().allMatch(slot -> library.isCode(slot.target()));
+  }
+
+  /** Returns the slots of the functions that the library exports; empty if one has no slot. */
+  private static List<DriverLibrary.Slot> slots(DriverLibrary library) throws NativeCallException {
+    List<DriverLibrary.Slot> slots = new ArrayList<>();
+    for (String name : FUNCTIONS) {
+      OptionalLong function = library.function(name);
+      if (function.isPresent()) {
+        Optional<DriverLibrary.Slot> slot = library.slot(function.getAsLong());
+        if (slot.isEmpty()) {
+          return List.of();
+        }
+        slots.add(slot.get());
+      }
+    }
+    return slots;
+  }
+
+  /** Finds the page of an earlier gate, in use or not. */
+  private Optional<GatePage> page(List<Mapping> mappings, List<DriverLibrary.Slot> slots) {
+    return HookPages.codePages(mappings).stream()
+        .flatMap(page -> GatePage.at(memory, page).stream())
+        .filter(page -> page.isFor(slots))
+        .findFirst();
+  }
+
+  private GatePage create(
+      RemoteThread thread, List<Mapping> mappings, List<DriverLibrary.Slot> slots, long cuInit)
+      throws UntraceableException, IOException {
+    long address =
+        thread.call(
+            SystemCall.MMAP, 0, GatePage.BYTES, Libc.PROT_READ_WRITE, PRIVATE_ANONYMOUS, -1, 0);
+    // If this JVM is killed before a slot points to the page, the thread unmaps it.
+    thread.callAtExit(SystemCall.MUNMAP, address, GatePage.BYTES);
+    memory.write(address, GatePage.content(address, slots, cuInit));
+    thread.call(SystemCall.MPROTECT, address, GatePage.BYTES, READ_EXECUTE);
+    GatePage page = GatePage.at(memory, address).orElseThrow();
+    thread.cancelExitCall();
+    ReplacedSlot.point(thread, mappings, page.storeRoutine(), page.slots(), true);
+    return page;
+  }
+
+  private void point(GatePage page, List<Mapping> mappings, boolean gated)
+      throws UntraceableException, IOException {
+    for (ReplacedSlot each : page.slots()) {
+      if (!each.points(memory, gated)) {
+        RemoteCalls.borrow(
+            process,
+            BORROWING,
+            thread -> {
+              ReplacedSlot.point(thread, mappings, page.storeRoutine(), page.slots(), gated);
+              return gated;
+            });
+        return;
+      }
+    }
+  }
+}

@@ -1,0 +1,112 @@
+package dev.gpuprocess.internal.memory;
+
+import dev.gpuprocess.internal.linux.AlignedBuffer;
+import dev.gpuprocess.internal.linux.CopyBuffers;
+import dev.gpuprocess.internal.linux.IoExecutor;
+import dev.gpuprocess.internal.linux.ProcessMemory;
+import dev.gpuprocess.internal.proc.AddressRange;
+import dev.gpuprocess.internal.proc.HostMemory;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.remote.RemoteCalls;
+import dev.gpuprocess.internal.remote.RemoteThread;
+import dev.gpuprocess.internal.remote.SystemCall;
+import dev.gpuprocess.internal.remote.UntraceableException;
+import dev.gpuprocess.process.ProcessIdentity;
+import java.io.IOException;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+
+/**
+ * Replaces save files that CRIU could not find by anonymous memory, piece by piece. Each piece is
+ * copied to other memory of the process, which is then moved over the mapping of the file in one
+ * step, so the process has its bytes at every moment. The process must not write to that memory
+ * meanwhile. It does not while it is suspended, since only the driver knows the address.
+ */
+public final class OwnMemory {
+
+  /** The additional memory that a copy takes for a moment. */
+  private static final long PIECE_BYTES = 256 << 20;
+
+  /** Memory to leave free, so that the OOM killer is not triggered. */
+  private static final long SPARE_BYTES = 64 << 20;
+
+  private static final Duration BORROWING = Duration.ofSeconds(60);
+
+  private static final long PART_BYTES = 16 << 20;
+  private static final int MAYMOVE_FIXED = 3;
+
+  private OwnMemory() {}
+
+  /**
+   * Replaces the mappings.
+   *
+   * @param ranges the mappings of the files
+   * @throws UntraceableException if no call can be made in the process
+   * @throws IOException if a copy failed; the other pieces stay mapped from the files, with the
+   *     same bytes
+   */
+  public static void give(ProcessIdentity process, List<AddressRange> ranges)
+      throws IOException, UntraceableException {
+    for (AddressRange range : ranges) {
+      for (long at = range.start(); at < range.end(); at += PIECE_BYTES) {
+        AddressRange piece = new AddressRange(at, Math.min(range.end(), at + PIECE_BYTES));
+        if (HostMemory.read(HostMemory.FILE).available() < piece.bytes() + SPARE_BYTES) {
+          throw new IOException("this machine has too little free memory");
+        }
+        RemoteCalls.borrow(process, BORROWING, thread -> replace(thread, process, piece));
+      }
+    }
+  }
+
+  private static boolean replace(RemoteThread thread, ProcessIdentity process, AddressRange piece)
+      throws IOException, UntraceableException {
+    long fresh = thread.map(piece.bytes());
+    try {
+      copy(new ProcessMemory(ProcFs.anyThread(process.pid())), piece, fresh);
+    } catch (IOException | RuntimeException e) {
+      thread.unmap(fresh, piece.bytes());
+      throw e;
+    }
+    // After the move these addresses may belong to another mapping: do not unmap them later.
+    thread.cancelExitCall();
+    try {
+      thread.call(
+          SystemCall.MREMAP, fresh, piece.bytes(), piece.bytes(), MAYMOVE_FIXED, piece.start());
+    } catch (IOException e) {
+      thread.call(SystemCall.MUNMAP, fresh, piece.bytes());
+      throw e;
+    }
+    return true;
+  }
+
+  private static void copy(ProcessMemory memory, AddressRange from, long to) throws IOException {
+    try (IoExecutor threads = IoExecutor.copying()) {
+      List<CompletableFuture<Boolean>> parts = new ArrayList<>();
+      for (long done = 0; done < from.bytes(); done += PART_BYTES) {
+        long begin = done;
+        long end = Math.min(from.bytes(), done + PART_BYTES);
+        parts.add(threads.start(() -> copy(memory, from.start(), to, begin, end)));
+      }
+      for (CompletableFuture<Boolean> part : parts) {
+        IoExecutor.await(part);
+      }
+    }
+  }
+
+  private static boolean copy(ProcessMemory memory, long from, long to, long begin, long end)
+      throws IOException {
+    AlignedBuffer buffer = CopyBuffers.take();
+    try {
+      for (long done = begin; done < end; done += buffer.size()) {
+        int count = (int) Math.min(buffer.size(), end - done);
+        memory.readTo(buffer.address(), from + done, count);
+        memory.writeFrom(buffer.address(), to + done, count);
+      }
+      return true;
+    } finally {
+      CopyBuffers.give(buffer);
+    }
+  }
+}

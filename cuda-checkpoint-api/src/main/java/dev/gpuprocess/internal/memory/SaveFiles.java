@@ -1,0 +1,344 @@
+package dev.gpuprocess.internal.memory;
+
+import dev.gpuprocess.image.Checksum;
+import dev.gpuprocess.image.ImageFile;
+import dev.gpuprocess.image.MemoryFile;
+import dev.gpuprocess.internal.linux.BlockFile;
+import dev.gpuprocess.internal.linux.Descriptors;
+import dev.gpuprocess.internal.linux.DirectoryMaker;
+import dev.gpuprocess.internal.linux.DirectoryTrust;
+import dev.gpuprocess.internal.linux.DurableFiles;
+import dev.gpuprocess.internal.linux.Leftovers;
+import dev.gpuprocess.internal.linux.Libc;
+import dev.gpuprocess.internal.linux.NamelessFile;
+import dev.gpuprocess.internal.linux.Ownership;
+import dev.gpuprocess.internal.proc.AddressRange;
+import dev.gpuprocess.internal.proc.Mapping;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.SaveFileMappings;
+import dev.gpuprocess.internal.remote.PassedDescriptor;
+import dev.gpuprocess.internal.remote.RemoteCalls;
+import dev.gpuprocess.internal.remote.RemoteThread;
+import dev.gpuprocess.internal.remote.SystemCall;
+import dev.gpuprocess.internal.remote.UntraceableException;
+import dev.gpuprocess.internal.text.NativePath;
+import dev.gpuprocess.internal.time.WorkLimit;
+import dev.gpuprocess.process.ProcessIdentity;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.LinkOption;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.Optional;
+import java.util.Set;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The save files of a suspended process, on their way into an image. For CRIU each file gets a
+ * name, in a directory of mode 0700 that is named after its maker, and is mapped privately at the
+ * same address, so that the restored process never writes to the file of the image. The process has
+ * its bytes at every moment. For one thread.
+ */
+public final class SaveFiles implements AutoCloseable {
+
+  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
+
+  private static final Duration BORROWING = Duration.ofSeconds(30);
+
+  private static final String PURPOSE = "memory";
+  private static final String PREFIX = "gpuprocess-" + PURPOSE + "-";
+
+  private static final int PRIVATE_FIXED = 0x12;
+  private static final int MADV_DONTFORK = 10;
+
+  private final ProcessIdentity process;
+  private final List<SaveFile> files;
+
+  /** The directories that were created for names. */
+  private final List<Path> directories = new ArrayList<>();
+
+  /** The names by which CRIU finds the files. */
+  private final Map<SaveFile, Path> names = new HashMap<>();
+
+  /** The files that were linked into the image. */
+  private final Set<SaveFile> linked = new HashSet<>();
+
+  private SaveFiles(ProcessIdentity process, List<SaveFile> files) {
+    this.process = process;
+    this.files = files;
+  }
+
+  /**
+   * Finds the mappings of save files in a process.
+   *
+   * @param areas the save areas of the checkpoint that its controller recorded
+   * @throws dev.gpuprocess.error.ProcessUnreadableException if its mappings may not be read
+   */
+  public static List<Mapping> mappings(ProcessIdentity process, List<AddressRange> areas) {
+    List<AddressRange> all = new ArrayList<>(areas);
+    // A controller that was killed at the checkpoint recorded nothing, but its hook did.
+    all.addAll(DriverHook.areas(process));
+    return SaveFileMappings.of(process.pid(), all);
+  }
+
+  /**
+   * Opens the save files of a process.
+   *
+   * @param mappings as {@link #mappings} finds them
+   * @param first the number of the first file in the image
+   * @throws IOException if one of the files cannot be opened
+   */
+  public static SaveFiles open(ProcessIdentity process, List<Mapping> mappings, int first)
+      throws IOException {
+    Map<String, List<Mapping>> byFile = new LinkedHashMap<>();
+    for (Mapping each : mappings) {
+      byFile
+          .computeIfAbsent(each.device() + " " + each.inode(), none -> new ArrayList<>())
+          .add(each);
+    }
+    List<SaveFile> files = new ArrayList<>();
+    try {
+      for (List<Mapping> ofFile : byFile.values()) {
+        // The mapped file, whatever its name is or was.
+        Path mapped = ProcFs.file(process.pid(), "map_files", ofFile.get(0).range());
+        files.add(new SaveFile(first + files.size(), BlockFile.open(mapped, false), ofFile));
+      }
+      return new SaveFiles(process, files);
+    } catch (IOException e) {
+      files.forEach(SaveFile::close);
+      throw e;
+    }
+  }
+
+  /** Returns how many files there are. */
+  public int count() {
+    return files.size();
+  }
+
+  /** Returns why CRIU cannot find the files; empty if it can. */
+  public Optional<String> obstacle() {
+    try {
+      if (!namespace(ProcFs.file(process.pid())).equals(namespace(ProcFs.self()))) {
+        return Optional.of("its mount namespace does not contain them");
+      }
+      List<Mapping> mapped = files.stream().flatMap(each -> each.mappings().stream()).toList();
+      if (SaveFileMappings.haveOwnPages(process.pid(), mapped)) {
+        return Optional.of("the process has written to memory that is mapped from them");
+      }
+      for (SaveFile file : files) {
+        if (!file.isNameless()
+            && (SaveFileMappings.isDeleted(file.shown())
+                || !Files.exists(NativePath.of(file.shown())))) {
+          return Optional.of(file.shown() + " has lost its name");
+        }
+      }
+      return Optional.empty();
+    } catch (IOException e) {
+      return Optional.of("its mount namespace cannot be read: " + e);
+    }
+  }
+
+  private static String namespace(Path process) throws IOException {
+    return Files.readSymbolicLink(process.resolve("ns/mnt")).toString();
+  }
+
+  /**
+   * Returns whether all files can be linked into an image, and need not be copied.
+   *
+   * @param image a directory of the image
+   * @throws IOException if that cannot be read
+   */
+  public boolean areLinkable(Path image) throws IOException {
+    for (SaveFile file : files) {
+      if (!file.isNameless() || !file.isOn(image)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  /**
+   * Links the files that {@link #name} has named into an image, if that is on the same file system.
+   * To be called after {@link #name} and before {@link #hide}.
+   *
+   * @param directory of memory files of the image
+   */
+  public void linkInto(Path directory) {
+    for (SaveFile file : files) {
+      if (file.isNameless() && file.isLinkedInto(directory)) {
+        linked.add(file);
+      }
+    }
+  }
+
+  /**
+   * Puts the files into an image. The checksums of linked files are computed. Other files are
+   * copied, past the page cache if possible, and synced.
+   *
+   * @param directory of memory files of the image
+   * @return the files, with their checksums
+   * @throws IOException if one cannot be read or written
+   */
+  public List<ImageFile> putInto(Path directory, Checksum checksum, WorkLimit limit)
+      throws IOException {
+    List<ImageFile> done = new ArrayList<>();
+    for (SaveFile file : files) {
+      done.add(
+          linked.contains(file)
+              ? file.sums(checksum, limit)
+              : file.copyTo(directory, checksum, limit));
+    }
+    return done;
+  }
+
+  /**
+   * Names the files that have no name, and maps them privately by these names.
+   *
+   * @throws UntraceableException if no call can be made in the process
+   * @throws IOException if a file cannot be named or mapped; the process still has its bytes
+   */
+  public void name() throws IOException, UntraceableException {
+    Map<Path, Path> made = new HashMap<>();
+    for (SaveFile file : files) {
+      if (file.isNameless()) {
+        file.file().truncate(file.bytes());
+        Path place = placeOf(file);
+        Path directory = made.get(place);
+        if (directory == null) {
+          directory = makeDirectory(place);
+          made.put(place, directory);
+        }
+        Path name = directory.resolve(file.path());
+        NamelessFile.link(file.file().descriptor(), name);
+        names.put(file, name);
+      } else {
+        names.put(file, NativePath.of(file.shown()));
+      }
+    }
+    if (!made.isEmpty()) {
+      RemoteCalls.borrow(
+          process,
+          BORROWING,
+          thread -> {
+            for (SaveFile file : files) {
+              if (file.isNameless()) {
+                mapPrivately(thread, file);
+              }
+            }
+            return true;
+          });
+    }
+  }
+
+  /** Returns the tmpfs of a file that the kernel shows as {@code /place/#12 (deleted)}. */
+  private static Path placeOf(SaveFile file) {
+    String shown = file.shown();
+    return NativePath.of(shown.substring(0, Math.max(1, shown.lastIndexOf("/#"))));
+  }
+
+  private Path makeDirectory(Path place) throws IOException {
+    removeAbandoned(place);
+    Path made = place.toRealPath().resolve(DirectoryMaker.temporaryName(PURPOSE));
+    DirectoryTrust.requirePlaceFor(made);
+    DurableFiles.createDirectory(made);
+    directories.add(made);
+    DurableFiles.createDirectory(made.resolve(MemoryFile.DIRECTORY));
+    return made;
+  }
+
+  private void mapPrivately(RemoteThread thread, SaveFile file)
+      throws IOException, UntraceableException {
+    int descriptor = Descriptors.openToRead(Objects.requireNonNull(names.get(file)));
+    try (PassedDescriptor passed = PassedDescriptor.pass(thread, descriptor)) {
+      for (Mapping each : file.mappings()) {
+        long bytes = each.addresses().bytes();
+        thread.call(
+            SystemCall.MMAP,
+            each.start(),
+            bytes,
+            Libc.PROT_READ_WRITE,
+            PRIVATE_FIXED,
+            passed.number(),
+            each.offset());
+        thread.call(SystemCall.MADVISE, each.start(), bytes, MADV_DONTFORK);
+      }
+    } finally {
+      Descriptors.close(descriptor);
+    }
+  }
+
+  /** Returns the entries of the manifest. To be called after {@link #name}. */
+  public List<MemoryFile> described() {
+    return files.stream()
+        .flatMap(file -> Optional.ofNullable(names.get(file)).map(file::described).stream())
+        .toList();
+  }
+
+  /** Removes the names, after CRIU has read them; {@link #close} tries again. */
+  public void hide() {
+    directories.removeIf(
+        directory -> {
+          try {
+            DurableFiles.delete(directory);
+            return true;
+          } catch (IOException e) {
+            LOG.debug("{} was not removed, and is removed at the end of the dump", directory, e);
+            return false;
+          }
+        });
+  }
+
+  /** Closes the files. The process keeps its mappings. */
+  @Override
+  public void close() {
+    hide();
+    for (Path left : directories) {
+      Leftovers.add(left, () -> DurableFiles.delete(left));
+      LOG.warn("{} could not be removed now, and uses memory until a later dump removes it", left);
+    }
+    files.forEach(SaveFile::close);
+  }
+
+  /**
+   * Removes the directories of dead controllers, and those that this JVM could not remove before.
+   *
+   * @param place the parent of the directories
+   */
+  public static void removeAbandoned(Path place) {
+    Leftovers.removeIn(place);
+    try {
+      for (Path entry : DurableFiles.list(place)) {
+        if (isAbandoned(entry)) {
+          DurableFiles.delete(entry);
+        }
+      }
+    } catch (NoSuchFileException none) {
+      LOG.debug("there is no {}", place);
+    } catch (IOException e) {
+      LOG.warn("unused names in {} could not be removed: {}", place, e.toString());
+    }
+  }
+
+  private static boolean isAbandoned(Path entry) throws IOException {
+    String name = String.valueOf(entry.getFileName());
+    Optional<DirectoryMaker> maker =
+        name.startsWith(PREFIX) ? DirectoryMaker.ofTemporary(name) : Optional.empty();
+    try {
+      return maker.isPresent()
+          && maker.get().hasEnded()
+          && Files.isDirectory(entry, LinkOption.NOFOLLOW_LINKS)
+          && Ownership.of(entry).isOursToRemove();
+    } catch (NoSuchFileException removedMeanwhile) {
+      return false;
+    }
+  }
+}

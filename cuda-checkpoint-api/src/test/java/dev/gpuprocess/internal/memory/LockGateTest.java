@@ -1,0 +1,238 @@
+package dev.gpuprocess.internal.memory;
+
+import static java.util.concurrent.TimeUnit.SECONDS;
+import static org.awaitility.Awaitility.await;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.gpuprocess.CheckpointedProcess;
+import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.RunningProcess;
+import dev.gpuprocess.contract.RequiresRoot;
+import dev.gpuprocess.cuda.CudaDriver;
+import dev.gpuprocess.cuda.CudaResult;
+import dev.gpuprocess.error.LockTimeoutException;
+import dev.gpuprocess.fixtures.Pattern;
+import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.fixtures.Workload;
+import dev.gpuprocess.internal.cuda.LibCuda;
+import dev.gpuprocess.internal.cuda.LibNvml;
+import dev.gpuprocess.internal.linux.ProcessMemory;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.progress.Step;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.OptionalLong;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Programs that poll the driver, as JAX does, survive a suspend. */
+@RequiresRoot("traces other processes")
+class LockGateTest {
+
+  private static final int MIB = 4;
+  private static final String WHOLE = "ok %s bytes".formatted((long) MIB << 20);
+
+  @TempDir Path state;
+
+  private SimulatedDriver machine;
+  private CudaDriver cuda;
+  private GpuCheckpoints checkpoints;
+
+  @BeforeEach
+  void start() {
+    machine = SimulatedDriver.create();
+    cuda = LibCuda.in(machine.directory());
+    checkpoints =
+        GpuCheckpoints.builder()
+            .cuda(cuda, LibNvml.in(machine.directory()))
+            .stateDirectory(state)
+            .build();
+  }
+
+  @AfterEach
+  void stop() {
+    machine.close();
+  }
+
+  private Pattern poller() {
+    return Pattern.launch(MIB).on(machine).polling(8).start();
+  }
+
+  private static int pid(Pattern poller) {
+    return (int) poller.pid();
+  }
+
+  private static String note(CheckpointedProcess suspended) {
+    return suspended.steps().stream()
+        .filter(step -> step.name().equals("checkpoint"))
+        .map(Step::note)
+        .findFirst()
+        .orElseThrow();
+  }
+
+  private static void assertPollsOn(Pattern poller) {
+    long before = poller.polls();
+    await().atMost(30, SECONDS).until(() -> poller.polls() > before + 100);
+    assertEquals(0, poller.failedPolls());
+    assertEquals(WHOLE, poller.verify());
+  }
+
+  /** Whether a slot of the process's libcuda points to the library itself. */
+  private static boolean isUntouched(Pattern poller) throws IOException {
+    DriverLibrary library = library(poller);
+    return library.isCode(slot(library, "cuStreamQuery").target())
+        && library.isCode(slot(library, "cuMemGetInfo_v2").target());
+  }
+
+  private static DriverLibrary library(Pattern poller) throws IOException {
+    List<DriverLibrary> found =
+        DriverLibrary.in(new ProcessMemory(pid(poller)), ProcFs.memory(poller.pid()));
+    assertEquals(1, found.size());
+    return found.get(0);
+  }
+
+  private static DriverLibrary.Slot slot(DriverLibrary library, String function)
+      throws IOException {
+    return library.slot(library.function(function).orElseThrow()).orElseThrow();
+  }
+
+  @Test
+  void suspends_pollersLive() throws IOException {
+    try (Pattern poller = poller()) {
+      for (int cycle = 0; cycle < 5; cycle++) {
+        CheckpointedProcess suspended = checkpoints.process(poller.pid()).suspend();
+        assertTrue(note(suspended).startsWith("polls wait for the unlock"), note(suspended));
+        assertFalse(isUntouched(poller));
+        suspended.resume();
+        assertTrue(isUntouched(poller));
+        assertPollsOn(poller);
+      }
+    }
+  }
+
+  @Test
+  void suspends_oneAfterTheOther_leaveOnePage() {
+    try (Pattern poller = poller()) {
+      checkpoints.process(poller.pid()).suspend().resume();
+      long pages = gatePages(poller);
+      checkpoints.process(poller.pid()).suspend().resume();
+      assertEquals(1, pages);
+      assertEquals(1, gatePages(poller));
+    }
+  }
+
+  private static long gatePages(Pattern poller) {
+    ProcessMemory memory = new ProcessMemory(pid(poller));
+    return ProcFs.memory(poller.pid()).stream()
+        .filter(mapping -> mapping.permissions().startsWith("r-x"))
+        .filter(mapping -> GatePage.at(memory, mapping.start()).isPresent())
+        .count();
+  }
+
+  /** As after a kill of this JVM and a resume by NVIDIA's tool. */
+  @Test
+  void anotherToolResumes_pollersGoOn_andTheNextResumeTakesTheGateAway() throws IOException {
+    try (Pattern poller = poller()) {
+      CheckpointedProcess unused = checkpoints.process(poller.pid()).suspend();
+      assertEquals(CudaResult.SUCCESS, cuda.restore(pid(poller), List.of()));
+      assertEquals(CudaResult.SUCCESS, cuda.unlock(pid(poller)));
+      assertPollsOn(poller);
+      assertFalse(isUntouched(poller));
+      checkpoints.process(poller.pid()).suspend().resume();
+      assertPollsOn(poller);
+      assertTrue(isUntouched(poller));
+    }
+  }
+
+  /** As with the hooks of a profiler. */
+  @Test
+  void slotsOfAnotherTool_areLeftAlone() throws IOException {
+    try (Pattern poller = poller()) {
+      DriverLibrary library = library(poller);
+      DriverLibrary.Slot slot = slot(library, "cuDeviceGetName"); // no thread calls it
+      ProcessMemory memory = new ProcessMemory(pid(poller));
+      long elsewhere = ProcFs.memory(poller.pid()).get(0).start();
+      assertEquals(CudaResult.SUCCESS, cuda.lock(pid(poller), 10_000));
+      write(memory, slot.address(), elsewhere);
+      LockGate.Result result = LockGate.set(identity(poller));
+      assertTrue(result.note().startsWith("polls do not wait"), result.note());
+      assertEquals(elsewhere, slot(library, "cuDeviceGetName").target());
+      assertTrue(library.isCode(slot(library, "cuStreamQuery").target()));
+    }
+  }
+
+  private static void write(ProcessMemory memory, long address, long value) throws IOException {
+    memory.write(
+        address,
+        ByteBuffer.allocate(Long.BYTES).order(ByteOrder.LITTLE_ENDIAN).putLong(value).array());
+  }
+
+  private static ProcessIdentity identity(Pattern poller) {
+    return ProcessIdentity.of(poller.pid()).orElseThrow();
+  }
+
+  /** As after a kill of the controller that set the gate. */
+  @Test
+  void gateThatIsHalfSet_isCompleted() throws IOException {
+    try (Pattern poller = poller()) {
+      CheckpointedProcess suspended = checkpoints.process(poller.pid()).suspend();
+      DriverLibrary library = library(poller);
+      DriverLibrary.Slot slot = slot(library, "cuStreamQuery");
+      ProcessMemory memory = new ProcessMemory(pid(poller));
+      GatePage page = GatePage.at(memory, slot.target() & -GatePage.BYTES).orElseThrow();
+      suspended.resume();
+      ReplacedSlot first = page.slots().get(0);
+      assertEquals(CudaResult.SUCCESS, cuda.lock(pid(poller), 10_000));
+      write(memory, first.address(), first.routine());
+      LockGate.Result result = LockGate.set(identity(poller));
+      assertEquals("polls wait for the unlock", result.note());
+      assertEquals("", result.danger());
+      for (ReplacedSlot each : page.slots()) {
+        assertTrue(each.points(memory, true));
+      }
+      assertEquals(CudaResult.SUCCESS, cuda.unlock(pid(poller)));
+      LockGate.remove(identity(poller));
+      assertTrue(isUntouched(poller));
+      assertPollsOn(poller);
+    }
+  }
+
+  /** While a debugger traces it, no gate can be set, and a poll would kill the process. */
+  @Test
+  void traced_isNotCheckpointed_andRunsOn() {
+    try (Pattern poller = poller();
+        Workload debugger = Workload.idle()) {
+      for (ProcStat thread : ProcFs.tasks(poller.pid())) {
+        assertEquals("1", debugger.ask("trace " + thread.pid()));
+      }
+      RunningProcess running = checkpoints.process(poller.pid());
+      LockTimeoutException e = assertThrows(LockTimeoutException.class, running::suspend);
+      assertTrue(e.getMessage().contains("detach the debugger"), e.getMessage());
+      debugger.kill();
+      assertPollsOn(poller);
+      checkpoints.process(poller.pid()).suspend().resume();
+      assertPollsOn(poller);
+    }
+  }
+
+  @Test
+  void functions_areFoundByTheirNames() throws IOException {
+    try (Pattern poller = poller()) {
+      DriverLibrary library = library(poller);
+      assertTrue(library.function("cuInit").isPresent());
+      assertTrue(library.function("cuLaunchKernel").isPresent());
+      assertEquals(OptionalLong.empty(), library.function("cuNoSuchFunction"));
+      assertEquals(OptionalLong.empty(), library.function("cuInitX"));
+    }
+  }
+}

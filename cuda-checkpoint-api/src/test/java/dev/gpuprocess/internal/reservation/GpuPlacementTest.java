@@ -1,0 +1,183 @@
+package dev.gpuprocess.internal.reservation;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.gpuprocess.cuda.Gpu;
+import dev.gpuprocess.cuda.GpuMap;
+import dev.gpuprocess.cuda.GpuPair;
+import dev.gpuprocess.cuda.GpuReading;
+import dev.gpuprocess.cuda.GpuUuid;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import org.junit.jupiter.api.Test;
+
+/** The pairs of a map of GPUs, on a machine with three GPUs and on one that has lost some. */
+class GpuPlacementTest {
+
+  private static final long GIB = 1L << 30;
+  private static final GpuUuid A = uuid('a');
+  private static final GpuUuid B = uuid('b');
+  private static final GpuUuid C = uuid('c');
+  private static final GpuUuid ELSEWHERE = uuid('e');
+
+  private static GpuUuid uuid(char digit) {
+    return GpuUuid.of("GPU-00000000-0000-0000-0000-00000000000" + digit);
+  }
+
+  private static Gpu gpu(GpuUuid uuid, String name, long free) {
+    return new Gpu(uuid, name, 80 * GIB, free, List.of());
+  }
+
+  private static GpuReading machine(long freeA, long freeB, long freeC) {
+    return new GpuReading(
+        List.of(gpu(A, "H200", freeA), gpu(B, "H200", freeB), gpu(C, "A10", freeC)), List.of());
+  }
+
+  private static Map<GpuUuid, GpuUuid> pairs(
+      GpuMap map, Map<GpuUuid, Long> held, GpuReading reading) throws ImpossibleMapException {
+    return pairs(map, GpuUsage.told(held), reading);
+  }
+
+  private static Map<GpuUuid, GpuUuid> pairs(GpuMap map, GpuUsage held, GpuReading reading)
+      throws ImpossibleMapException {
+    Map<GpuUuid, GpuUuid> targets = new TreeMap<>();
+    for (GpuPair pair : new GpuPlacement(held, needs(held), reading, Gpu::freeBytes).pairs(map)) {
+      assertEquals(null, targets.put(pair.from(), pair.to()), "one pair for each");
+    }
+    assertEquals(targets.size(), targets.values().stream().distinct().count(), "no two to one");
+    return targets;
+  }
+
+  /** Returns the placement of one process. */
+  private static Map<GpuUuid, Long> needs(GpuUsage held) {
+    Map<GpuUuid, Long> needs = new TreeMap<>();
+    held.known().forEach((gpu, bytes) -> needs.put(gpu, GpuMemoryNeed.withMargin(bytes)));
+    return needs;
+  }
+
+  private static String why(GpuMap map, GpuUsage held, GpuReading reading) {
+    return assertThrows(ImpossibleMapException.class, () -> pairs(map, held, reading)).getMessage();
+  }
+
+  @Test
+  void same_andWhatComesToTheSame_needsNoPairs() throws ImpossibleMapException {
+    GpuReading machine = machine(GIB, GIB, GIB);
+    assertEquals(Map.of(), pairs(GpuMap.same(), Map.of(A, GIB), machine));
+    assertEquals(Map.of(), pairs(GpuMap.of(List.of()), Map.of(A, GIB), machine));
+    assertEquals(Map.of(), pairs(GpuMap.to(A), Map.of(A, GIB), machine));
+  }
+
+  @Test
+  void swap_namesEveryGpuOfTheMachine() throws ImpossibleMapException {
+    assertEquals(
+        Map.of(A, B, B, A, C, C), pairs(GpuMap.swap(A, B), Map.of(A, GIB), machine(GIB, GIB, GIB)));
+  }
+
+  @Test
+  void to_changesPlacesWithTheTarget() throws ImpossibleMapException {
+    assertEquals(
+        Map.of(A, B, B, A, C, C), pairs(GpuMap.to(B), Map.of(A, GIB), machine(GIB, GIB, GIB)));
+  }
+
+  @Test
+  void to_fromAnotherMachine_takesTheTargetAndLeavesTheOthers() throws ImpossibleMapException {
+    assertEquals(
+        Map.of(ELSEWHERE, B, A, A, C, C),
+        pairs(GpuMap.to(B), Map.of(ELSEWHERE, GIB), machine(GIB, GIB, GIB)));
+  }
+
+  @Test
+  void to_severalOrUnknownGpus_isRefused() {
+    GpuReading machine = machine(GIB, GIB, GIB);
+    assertTrue(
+        why(GpuMap.to(B), GpuUsage.told(Map.of(A, GIB, C, GIB)), machine).contains("on 2 GPUs"));
+    assertTrue(why(GpuMap.to(B), GpuUsage.UNKNOWN, machine).contains("not known on which"));
+  }
+
+  @Test
+  void aGpuThatIsNotHere_orThatCannotBeRead_isRefused() {
+    GpuReading machine = machine(GIB, GIB, GIB);
+    GpuUsage held = GpuUsage.told(Map.of(A, GIB));
+    assertTrue(why(GpuMap.to(ELSEWHERE), held, machine).contains("is not a GPU of this machine"));
+    assertTrue(why(GpuMap.swap(A, ELSEWHERE), held, machine).contains(ELSEWHERE.text()));
+    GpuReading half = new GpuReading(machine.gpus(), List.of("GPU 3 is lost"));
+    assertTrue(why(GpuMap.swap(A, B), held, half).contains("GPU 3 is lost"));
+  }
+
+  @Test
+  void automatic_staysWhereItFits() throws ImpossibleMapException {
+    assertEquals(
+        Map.of(),
+        pairs(GpuMap.automatic(), Map.of(A, GIB, B, GIB), machine(2 * GIB, 2 * GIB, 40 * GIB)));
+  }
+
+  @Test
+  void automatic_goesToAnotherOfTheKind() throws ImpossibleMapException {
+    assertEquals(
+        Map.of(A, B, B, A, C, C),
+        pairs(GpuMap.automatic(), Map.of(A, 4 * GIB), machine(GIB, 8 * GIB, 40 * GIB)));
+  }
+
+  @Test
+  void automatic_noOtherOfTheKindIsFree_stays() throws ImpossibleMapException {
+    assertEquals(
+        Map.of(), pairs(GpuMap.automatic(), Map.of(A, 4 * GIB), machine(GIB, GIB, 40 * GIB)));
+  }
+
+  @Test
+  void automatic_aGpuWhoseMemoryStays_isNotTakenFromIt() throws ImpossibleMapException {
+    assertEquals(
+        Map.of(),
+        pairs(
+            GpuMap.automatic(), Map.of(A, 4 * GIB, B, 4 * GIB), machine(GIB, 16 * GIB, 40 * GIB)));
+  }
+
+  @Test
+  void automatic_theMarginOfTheDriverCounts() throws ImpossibleMapException {
+    assertEquals(
+        Map.of(A, B, B, A, C, C),
+        pairs(GpuMap.automatic(), Map.of(A, GIB), machine(GIB, 2 * GIB, GIB)));
+  }
+
+  @Test
+  void automatic_fromAnotherMachine_goesToTheGpuWithMostFreeMemory() throws ImpossibleMapException {
+    assertEquals(
+        Map.of(ELSEWHERE, C, A, A, B, B),
+        pairs(GpuMap.automatic(), Map.of(ELSEWHERE, GIB), machine(2 * GIB, 4 * GIB, 40 * GIB)));
+  }
+
+  @Test
+  void automatic_usageUnknown_stays() throws ImpossibleMapException {
+    assertEquals(Map.of(), pairs(GpuMap.automatic(), GpuUsage.UNKNOWN, machine(0, GIB, GIB)));
+  }
+
+  @Test
+  void pairs_areTakenAsTheyAre() throws ImpossibleMapException {
+    GpuMap map = GpuMap.of(List.of(new GpuPair(A, B), new GpuPair(B, A)));
+    assertEquals(Map.of(A, B, B, A), pairs(map, GpuUsage.UNKNOWN, machine(0, 0, 0)));
+  }
+
+  @Test
+  void withoutNvml_mapsOfPairsWork() throws ImpossibleMapException {
+    assertEquals(List.of(), GpuPlacement.pairsUnseen(GpuMap.same()));
+    assertEquals(List.of(), GpuPlacement.pairsUnseen(GpuMap.automatic()));
+    assertEquals(
+        List.of(new GpuPair(A, A)),
+        GpuPlacement.pairsUnseen(GpuMap.of(List.of(new GpuPair(A, A)))));
+    assertThrows(ImpossibleMapException.class, () -> GpuPlacement.pairsUnseen(GpuMap.swap(A, B)));
+  }
+
+  @Test
+  void mapsThatCannotBe_cannotBeMade() {
+    assertThrows(IllegalArgumentException.class, () -> GpuMap.swap(A, A));
+    assertThrows(
+        IllegalArgumentException.class,
+        () -> GpuMap.of(List.of(new GpuPair(A, C), new GpuPair(B, C))));
+    assertThrows(
+        IllegalArgumentException.class,
+        () -> GpuMap.of(List.of(new GpuPair(A, C), new GpuPair(A, B))));
+  }
+}
