@@ -18,7 +18,6 @@ import dev.gpuprocess.internal.cuda.LibNvml;
 import dev.gpuprocess.internal.doctor.Doctor;
 import dev.gpuprocess.internal.doctor.ProcessList;
 import dev.gpuprocess.internal.dump.AmdTree;
-import dev.gpuprocess.internal.engine.SettledState;
 import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.internal.engine.TreeSearch;
 import dev.gpuprocess.internal.launch.LaunchedRoot;
@@ -128,7 +127,7 @@ public final class GpuCheckpoints {
 
   private static RunningProcess running(long pid, Supplier<GpuProcess> look) {
     GpuProcess found =
-        SettledState.look(look, GpuProcess::state, each -> ((LiveProcess) each).self.tree(), "of");
+        TreeSearch.settled(look, GpuProcess::state, each -> ((LiveProcess) each).self.tree(), "of");
     if (found instanceof RunningProcess running) {
       return running;
     }

@@ -114,7 +114,7 @@ public final class PoisonedProcess extends LiveProcess implements GpuProcess {
                 Set.of(ProcessState.LOCKED, ProcessState.RUNNING),
                 operation ->
                     new Resumption(operation.members(), ResumeOptions.ofDefaults())
-                        .evenIfPoisoned()
+                        .includePoisoned()
                         .resumeFound(),
                 RunningProcess::new));
   }

@@ -17,8 +17,8 @@ import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.internal.engine.StepRecorder;
 import dev.gpuprocess.internal.engine.TrackedTree;
-import dev.gpuprocess.internal.engine.TreeFailures;
 import dev.gpuprocess.internal.engine.TreeOperation;
+import dev.gpuprocess.internal.engine.VerbOutcome;
 import dev.gpuprocess.internal.image.ImageDirectory;
 import dev.gpuprocess.internal.image.ImagePlace;
 import dev.gpuprocess.internal.image.LogDirectory;
@@ -110,7 +110,7 @@ public final class Dump {
                 steps.rethrow();
                 return new DumpedImage(image, steps.taken(), null);
               } catch (RuntimeException e) {
-                TreeFailures.tell(operation, e);
+                VerbOutcome.addMembers(operation, e);
                 throw e;
               }
             });
@@ -128,7 +128,7 @@ public final class Dump {
       int unused = job.advance();
       job.forget();
     } else {
-      job.members().forEach(each -> each.leaveAt(ProcessState.CHECKPOINTED));
+      job.members().forEach(each -> each.setState(ProcessState.CHECKPOINTED));
     }
     return image;
   }

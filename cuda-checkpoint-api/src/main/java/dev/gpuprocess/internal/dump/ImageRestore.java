@@ -322,7 +322,7 @@ public final class ImageRestore {
       return TrackedTree.of(context, root, plugin);
     }
     List<TrackedProcess> members = members(root);
-    members.forEach(each -> each.isAt(ProcessState.CHECKPOINTED));
+    members.forEach(each -> each.foundIn(ProcessState.CHECKPOINTED));
     return TrackedTree.of(context, root, members);
   }
 

@@ -301,12 +301,12 @@ public final class Journal {
    * Renames files that are not entries, or not entries of the process in their name. Files that
    * cannot be read now, say because too many files are open, stay.
    */
-  public void putAsideWhatIsNoEntry() {
-    putAsideWhatIsNoEntry(SUFFIX);
-    putAsideWhatIsNoEntry(JOB_SUFFIX);
+  public void quarantineInvalid() {
+    quarantineInvalid(SUFFIX);
+    quarantineInvalid(JOB_SUFFIX);
   }
 
-  private void putAsideWhatIsNoEntry(String suffix) {
+  private void quarantineInvalid(String suffix) {
     for (Path file : list(suffix)) {
       try {
         if (!state.files().get("read", () -> isEntry(file, suffix))) {
@@ -337,7 +337,7 @@ public final class Journal {
   }
 
   /** Removes partial entries of controllers that died while they wrote them. */
-  public void removeHalves() {
+  public void removePartial() {
     for (Path file : list(HALF)) {
       Matcher name = HALF_OF.matcher(file.getFileName().toString());
       if (name.matches() && writerHasEnded(name.group(1))) {

@@ -129,7 +129,7 @@ public record JournalEntry(
   }
 
   /** The process as its controller saw it. */
-  public ProcessIdentity target() {
+  public ProcessIdentity process() {
     return new ProcessIdentity(pid, key.startTicks());
   }
 

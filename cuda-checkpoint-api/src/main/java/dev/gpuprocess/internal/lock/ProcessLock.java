@@ -251,12 +251,12 @@ public final class ProcessLock {
    * @return false when this JVM no longer holds the lock, or holds it for something that does not
    *     bring processes back
    */
-  public static boolean wantBack(ProcessKey process) {
+  public static boolean requestResume(ProcessKey process) {
     ProcessLock lock = TAKEN.get(lockName(process));
-    return lock != null && lock.wantBack();
+    return lock != null && lock.requestResume();
   }
 
-  private synchronized boolean wantBack() {
+  private synchronized boolean requestResume() {
     wantedBack = bringsBack && TAKEN.get(lockName(process)) == this;
     return wantedBack;
   }

@@ -64,7 +64,7 @@ class ProcessLockTest {
 
   /** A close that trusted such a one would leave the process checkpointed. */
   @Test
-  void wantBack_lockThatBringsNobodyBack_isNotPromised() {
+  void requestResume_lockThatBringsNobodyBack_isNotPromised() {
     ProcessIdentity process = ProcessIdentity.of(job.pid()).orElseThrow();
     ProcessKey key = ProcessKey.of(process);
     ProcessLock lock =
@@ -76,9 +76,9 @@ class ProcessLockTest {
             new StateDirectory(job.state()),
             Duration.ZERO);
     try {
-      assertFalse(ProcessLock.wantBack(key));
+      assertFalse(ProcessLock.requestResume(key));
       lock.willBringBack();
-      assertTrue(ProcessLock.wantBack(key));
+      assertTrue(ProcessLock.requestResume(key));
     } finally {
       lock.release();
     }
