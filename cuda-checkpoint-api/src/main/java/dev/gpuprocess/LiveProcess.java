@@ -9,7 +9,7 @@ import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.internal.engine.TrackedProcess;
 import dev.gpuprocess.internal.engine.TrackedTree;
 import dev.gpuprocess.internal.proc.ProcFs;
-import dev.gpuprocess.internal.room.Holdings;
+import dev.gpuprocess.internal.state.GpuUsage;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.progress.Step;
 import java.util.Arrays;
@@ -100,10 +100,10 @@ abstract class LiveProcess {
   }
 
   private static ProcessMember member(TrackedProcess process, Optional<GpuReading> reading) {
-    Holdings held =
+    GpuUsage held =
         process.lastKnown() == ProcessState.CHECKPOINTED
             ? process.held()
-            : Holdings.of(process.pid(), reading);
+            : GpuUsage.of(process.pid(), reading);
     return new ProcessMember(
         process.identity, ProcFs.commandLine(process.pid()), held.known(), process.lastKnown());
   }

@@ -14,9 +14,9 @@ import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.StateDirectoryException;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.internal.cuda.LibCuda;
-import dev.gpuprocess.internal.journal.Journal;
 import dev.gpuprocess.internal.process.ProcessKey;
-import dev.gpuprocess.internal.room.Holdings;
+import dev.gpuprocess.internal.state.GpuUsage;
+import dev.gpuprocess.internal.state.Journal;
 import dev.gpuprocess.options.Timeouts;
 import dev.gpuprocess.progress.RecoveryOutcome;
 import java.io.File;
@@ -53,7 +53,7 @@ class ForgedEntriesTest {
   /** Of a restore that a dead controller began before the process was there. */
   private void writeRestore(int pid, Path log) throws IOException {
     new Journal(job.checkpoints().context().state())
-        .writeRestore(pid, Holdings.UNKNOWN, job.directory().resolve("image"), log);
+        .writeRestore(pid, GpuUsage.UNKNOWN, job.directory().resolve("image"), log);
     Path written = files(".process").get(0);
     String text =
         Files.readString(written)

@@ -37,7 +37,7 @@ import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.internal.engine.TrackedProcess;
 import dev.gpuprocess.internal.engine.TrackedTree;
 import dev.gpuprocess.internal.process.Processes;
-import dev.gpuprocess.internal.room.Holdings;
+import dev.gpuprocess.internal.state.GpuUsage;
 import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.options.Timeouts;
 import dev.gpuprocess.process.ProcessIdentity;
@@ -173,7 +173,7 @@ class GpuProcessTest {
     try (Counter counter = Counter.start(machine)) {
       ProcessIdentity now = ProcessIdentity.of(counter.pid()).orElseThrow();
       ProcessIdentity earlier = new ProcessIdentity(now.pid(), now.startTicks() - 1);
-      TrackedProcess target = new TrackedProcess(checkpoints.context(), earlier, Holdings.UNKNOWN);
+      TrackedProcess target = new TrackedProcess(checkpoints.context(), earlier, GpuUsage.UNKNOWN);
       RunningProcess stranger =
           new RunningProcess(
               StateHandle.next(

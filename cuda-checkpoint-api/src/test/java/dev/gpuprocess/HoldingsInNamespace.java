@@ -2,7 +2,7 @@ package dev.gpuprocess;
 
 import dev.gpuprocess.cuda.GpuReading;
 import dev.gpuprocess.internal.cuda.LibNvml;
-import dev.gpuprocess.internal.room.Holdings;
+import dev.gpuprocess.internal.state.GpuUsage;
 import java.nio.file.Path;
 import java.util.Optional;
 
@@ -16,7 +16,7 @@ final class HoldingsInNamespace {
     Optional<GpuReading> reading = LibNvml.in(Path.of(args[0])).read();
     // The number of the process outside is free here, or that of somebody else.
     int pid = reading.orElseThrow().gpus().get(0).users().get(0).pid();
-    System.out.println(Holdings.of(pid, reading));
+    System.out.println(GpuUsage.of(pid, reading));
     System.out.println(reading.get().gpus().get(0).users().get(0).bytes().isPresent());
   }
 }

@@ -20,7 +20,7 @@ import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.internal.cuda.LibNvml;
 import dev.gpuprocess.internal.room.GpuMemoryNeed;
-import dev.gpuprocess.internal.room.Holdings;
+import dev.gpuprocess.internal.state.GpuUsage;
 import dev.gpuprocess.options.ResumeOptions;
 import java.io.IOException;
 import java.nio.file.Path;
@@ -251,18 +251,18 @@ class HoldingsTest {
     Gpu without = gpu(other);
     Gpu untold = gpu(other, new Gpu.User(self, OptionalLong.empty()));
     assertEquals(
-        new Holdings(Map.of(one, 7L), true), holdings(self, List.of(withUs, without), List.of()));
+        new GpuUsage(Map.of(one, 7L), true), holdings(self, List.of(withUs, without), List.of()));
     assertEquals(
-        new Holdings(Map.of(one, 7L, other, 0L), false),
+        new GpuUsage(Map.of(one, 7L, other, 0L), false),
         holdings(self, List.of(withUs, without), List.of("GPU 2: lost")));
     assertEquals(
-        new Holdings(Map.of(one, 7L), false), holdings(self, List.of(withUs, untold), List.of()));
-    assertEquals(Holdings.UNKNOWN, holdings(self, List.of(without), List.of()));
-    assertEquals(Holdings.UNKNOWN, Holdings.of(self, Optional.empty()));
+        new GpuUsage(Map.of(one, 7L), false), holdings(self, List.of(withUs, untold), List.of()));
+    assertEquals(GpuUsage.UNKNOWN, holdings(self, List.of(without), List.of()));
+    assertEquals(GpuUsage.UNKNOWN, GpuUsage.of(self, Optional.empty()));
   }
 
-  private static Holdings holdings(int pid, List<Gpu> gpus, List<String> unreadable) {
-    return Holdings.of(pid, Optional.of(new GpuReading(gpus, unreadable)));
+  private static GpuUsage holdings(int pid, List<Gpu> gpus, List<String> unreadable) {
+    return GpuUsage.of(pid, Optional.of(new GpuReading(gpus, unreadable)));
   }
 
   private static Gpu gpu(GpuUuid uuid, Gpu.User... users) {
@@ -275,19 +275,19 @@ class HoldingsTest {
     GpuUuid other = GpuUuid.of("GPU-00000000-0000-0000-0000-000000000002");
     GpuReading reading = new GpuReading(List.of(gpu(one), gpu(other)), List.of());
     OptionalLong bound = OptionalLong.of(1000);
-    GpuMemoryNeed everywhere = GpuMemoryNeed.of(Holdings.UNKNOWN, List.of(), reading, bound);
+    GpuMemoryNeed everywhere = GpuMemoryNeed.of(GpuUsage.UNKNOWN, List.of(), reading, bound);
     assertEquals(Map.of(one, 1000L, other, 1000L), everywhere.bytes());
     assertFalse(
-        GpuMemoryNeed.of(Holdings.UNKNOWN, List.of(), reading, OptionalLong.empty()).isKnown());
+        GpuMemoryNeed.of(GpuUsage.UNKNOWN, List.of(), reading, OptionalLong.empty()).isKnown());
     GpuMemoryNeed elsewhere =
         GpuMemoryNeed.of(
-            new Holdings(Map.of(one, 0L), false),
+            new GpuUsage(Map.of(one, 0L), false),
             List.of(new GpuPair(one, other), new GpuPair(other, one)),
             reading,
             bound);
     assertEquals(Map.of(one, 1000L), elsewhere.bytes());
     GpuMemoryNeed huge =
-        GpuMemoryNeed.of(Holdings.of(Map.of(one, Long.MAX_VALUE)), List.of(), reading, bound);
+        GpuMemoryNeed.of(GpuUsage.of(Map.of(one, Long.MAX_VALUE)), List.of(), reading, bound);
     assertEquals(Long.MAX_VALUE, huge.bytes().get(one), "it does not wrap around");
   }
 

@@ -17,16 +17,16 @@ import dev.gpuprocess.error.StateDirectoryException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.SimulatedDriver;
-import dev.gpuprocess.internal.journal.ImageEntry;
-import dev.gpuprocess.internal.journal.Journal;
-import dev.gpuprocess.internal.journal.JournalEntry;
 import dev.gpuprocess.internal.linux.DirectoryMaker;
 import dev.gpuprocess.internal.linux.StagingName;
-import dev.gpuprocess.internal.lock.ProcessLock;
-import dev.gpuprocess.internal.lock.StateDirectory;
 import dev.gpuprocess.internal.proc.AddressRange;
 import dev.gpuprocess.internal.process.ProcessKey;
-import dev.gpuprocess.internal.room.Holdings;
+import dev.gpuprocess.internal.state.GpuUsage;
+import dev.gpuprocess.internal.state.ImageEntry;
+import dev.gpuprocess.internal.state.Journal;
+import dev.gpuprocess.internal.state.JournalEntry;
+import dev.gpuprocess.internal.state.ProcessLock;
+import dev.gpuprocess.internal.state.StateDirectory;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.progress.RecoveryOutcome;
 import dev.gpuprocess.progress.StepListener;
@@ -156,7 +156,7 @@ class RecoveryTest {
               .mapToObj(i -> new AddressRange(i << 21, (i << 21) + 4096))
               .toList();
       journal.write(
-          JournalEntry.of(key, suspended.pid(), "checkpointed", Holdings.UNKNOWN, null, null)
+          JournalEntry.of(key, suspended.pid(), "checkpointed", GpuUsage.UNKNOWN, null, null)
               .in(many));
       assertEquals("checkpointed", journal.find(key).orElseThrow().step());
       assertEquals(RecoveryOutcome.IN_USE, recoverOne().outcome());
@@ -168,7 +168,7 @@ class RecoveryTest {
   private ProcessKey leaveRestoreEntry(long pid) {
     return new Journal(new StateDirectory(state))
         .writeRestore(
-            Math.toIntExact(pid), Holdings.UNKNOWN, state.resolve("image"), state.resolve("log"));
+            Math.toIntExact(pid), GpuUsage.UNKNOWN, state.resolve("image"), state.resolve("log"));
   }
 
   /** As one does that could not see what became of it, for want of descriptors. */
@@ -195,7 +195,7 @@ class RecoveryTest {
       ProcessKey key = ProcessKey.of(ProcessIdentity.of(counter.pid()).orElseThrow());
       Journal journal = new Journal(new StateDirectory(state));
       journal.write(
-          JournalEntry.of(key, restored.pid(), "criu restore", Holdings.UNKNOWN, null, null));
+          JournalEntry.of(key, restored.pid(), "criu restore", GpuUsage.UNKNOWN, null, null));
       assertEquals(RecoveryOutcome.IN_USE, recoverOne().outcome());
       assertEquals("checkpointed", journal.find(key).orElseThrow().step());
       journal.removeRestore(key);
@@ -293,7 +293,7 @@ class RecoveryTest {
     new Journal(directory)
         .write(
             JournalEntry.of(
-                key, pid, "dump", Holdings.UNKNOWN, state.resolve("image"), state.resolve("log")));
+                key, pid, "dump", GpuUsage.UNKNOWN, state.resolve("image"), state.resolve("log")));
     counter.close();
     assertTrue(counter.awaitExit(Duration.ofSeconds(30)));
     assertEquals(RecoveryOutcome.IN_USE, recoverOne().outcome());

@@ -6,14 +6,14 @@ import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.internal.engine.TrackedProcess;
-import dev.gpuprocess.internal.lock.NamedLock;
-import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.process.ProcessKey;
-import dev.gpuprocess.internal.room.Holdings;
 import dev.gpuprocess.internal.room.Reservations;
 import dev.gpuprocess.internal.room.ReservedMemory;
+import dev.gpuprocess.internal.state.GpuUsage;
+import dev.gpuprocess.internal.state.NamedLock;
+import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.BufferedReader;
 import java.io.IOException;
@@ -119,7 +119,7 @@ public final class RemoteController implements AutoCloseable {
       }
       case "write" -> {
         ProcessIdentity process = ProcessIdentity.of(pid).orElseThrow();
-        new TrackedProcess(checkpoints.context(), process, Holdings.UNKNOWN)
+        new TrackedProcess(checkpoints.context(), process, GpuUsage.UNKNOWN)
             .note("lock", ProcessLock.Kind.MOVE);
       }
       default -> throw new IllegalArgumentException(verb);

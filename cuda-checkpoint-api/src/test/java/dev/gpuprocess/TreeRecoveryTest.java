@@ -12,11 +12,11 @@ import dev.gpuprocess.contract.LaunchedTree;
 import dev.gpuprocess.error.CudaDriverException;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.Job;
-import dev.gpuprocess.internal.journal.Journal;
-import dev.gpuprocess.internal.journal.JournalEntry;
-import dev.gpuprocess.internal.lock.StateDirectory;
 import dev.gpuprocess.internal.process.ProcessKey;
-import dev.gpuprocess.internal.room.Holdings;
+import dev.gpuprocess.internal.state.GpuUsage;
+import dev.gpuprocess.internal.state.Journal;
+import dev.gpuprocess.internal.state.JournalEntry;
+import dev.gpuprocess.internal.state.StateDirectory;
 import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.progress.RecoveryOutcome;
@@ -96,7 +96,7 @@ class TreeRecoveryTest {
                 root,
                 Math.toIntExact(job.pid()),
                 "criu restore",
-                Holdings.UNKNOWN,
+                GpuUsage.UNKNOWN,
                 tree.directory().resolve("image"),
                 tree.directory().resolve("log"))
             .below(root));

@@ -2,10 +2,10 @@ package dev.gpuprocess.survival;
 
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.SimulatedDriver;
-import dev.gpuprocess.internal.lock.ProcessLock;
-import dev.gpuprocess.internal.lock.StateDirectory;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.process.ProcessKey;
+import dev.gpuprocess.internal.state.ProcessLock;
+import dev.gpuprocess.internal.state.StateDirectory;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.UncheckedIOException;
 import java.nio.file.Path;

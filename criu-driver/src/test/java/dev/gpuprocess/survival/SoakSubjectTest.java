@@ -4,11 +4,11 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.gpuprocess.internal.lock.ProcessLock;
-import dev.gpuprocess.internal.lock.StateDirectory;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.internal.process.Processes;
+import dev.gpuprocess.internal.state.ProcessLock;
+import dev.gpuprocess.internal.state.StateDirectory;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.nio.file.Path;
 import java.time.Duration;

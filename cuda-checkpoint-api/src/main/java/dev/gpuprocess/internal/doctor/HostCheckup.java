@@ -1,9 +1,9 @@
 package dev.gpuprocess.internal.doctor;
 
-import dev.gpuprocess.internal.lock.StateDirectory;
 import dev.gpuprocess.internal.proc.Capabilities;
 import dev.gpuprocess.internal.proc.Capabilities.Capability;
 import dev.gpuprocess.internal.proc.HostMemory;
+import dev.gpuprocess.internal.state.StateDirectory;
 import dev.gpuprocess.internal.text.Bytes;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -122,7 +122,7 @@ final class HostCheckup {
   }
 
   void lookAtStateDirectory(StateDirectory directory) {
-    Optional<String> trouble = directory.trouble();
+    Optional<String> trouble = directory.obstacle();
     if (trouble.isPresent()) {
       checkup.problem(
           "state directory",

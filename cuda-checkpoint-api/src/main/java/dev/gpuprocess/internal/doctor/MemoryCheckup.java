@@ -3,13 +3,13 @@ package dev.gpuprocess.internal.doctor;
 import dev.gpuprocess.cuda.GpuMap;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.driver.DriverHook;
-import dev.gpuprocess.internal.journal.Journal;
-import dev.gpuprocess.internal.journal.JournalEntry;
 import dev.gpuprocess.internal.proc.ControlGroup;
 import dev.gpuprocess.internal.proc.HostMemory;
 import dev.gpuprocess.internal.room.GpuMemoryCheck;
 import dev.gpuprocess.internal.room.GpuMemoryRefusal;
-import dev.gpuprocess.internal.room.Holdings;
+import dev.gpuprocess.internal.state.GpuUsage;
+import dev.gpuprocess.internal.state.Journal;
+import dev.gpuprocess.internal.state.JournalEntry;
 import dev.gpuprocess.internal.text.Bytes;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
@@ -36,8 +36,8 @@ final class MemoryCheckup {
 
   /** For a checkpointed process: whether a resume would be refused. */
   void lookAtWayBack() {
-    Holdings held =
-        new Journal(context.state()).find(process).map(JournalEntry::held).orElse(Holdings.UNKNOWN);
+    GpuUsage held =
+        new Journal(context.state()).find(process).map(JournalEntry::held).orElse(GpuUsage.UNKNOWN);
     if (checkup
         .ask("GPUs", context.timeouts().call(), context.gpus()::read)
         .flatMap(found -> found)
@@ -77,7 +77,7 @@ final class MemoryCheckup {
 
   /** For a process on the GPU: whether the host has room for what a suspend moves there. */
   void lookAtWayOff() {
-    Holdings held = heldNow();
+    GpuUsage held = heldNow();
     long bytes = held.bytes();
     if (bytes == 0) {
       return;
@@ -128,8 +128,8 @@ final class MemoryCheckup {
     }
   }
 
-  private Holdings heldNow() {
-    return Holdings.of(
+  private GpuUsage heldNow() {
+    return GpuUsage.of(
         process.pid(),
         checkup
             .ask("GPUs", context.timeouts().call(), context.gpus()::read)

@@ -11,18 +11,18 @@ import dev.gpuprocess.error.StateDirectoryException;
 import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.call.StateReading;
 import dev.gpuprocess.internal.context.EngineContext;
-import dev.gpuprocess.internal.journal.Journal;
-import dev.gpuprocess.internal.journal.JournalEntry;
-import dev.gpuprocess.internal.lock.LockHolder;
-import dev.gpuprocess.internal.lock.ProcessLock;
-import dev.gpuprocess.internal.lock.StateDirectory;
 import dev.gpuprocess.internal.proc.CudaLibrary;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.process.PidNamespace;
 import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.internal.process.ProcessSearch;
-import dev.gpuprocess.internal.room.Holdings;
+import dev.gpuprocess.internal.state.GpuUsage;
+import dev.gpuprocess.internal.state.Journal;
+import dev.gpuprocess.internal.state.JournalEntry;
+import dev.gpuprocess.internal.state.LockHolder;
+import dev.gpuprocess.internal.state.ProcessLock;
+import dev.gpuprocess.internal.state.StateDirectory;
 import dev.gpuprocess.internal.text.Printable;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.process.ListedProcess;
@@ -307,7 +307,7 @@ public final class ProcessList {
     if (!isSame(candidate.identity())) {
       return Optional.empty();
     }
-    Holdings held = held(candidate, state, reading, onGpu);
+    GpuUsage held = held(candidate, state, reading, onGpu);
     return Optional.of(
         new ListedProcess(
             candidate.identity(),
@@ -348,15 +348,15 @@ public final class ProcessList {
   }
 
   /** NVML does not list what is checkpointed. */
-  private static Holdings held(
+  private static GpuUsage held(
       Candidate candidate,
       @Nullable ProcessState state,
       Optional<GpuReading> reading,
       Set<Integer> onGpu) {
     int pid = candidate.identity().pid();
     if (onGpu.contains(pid) && state != ProcessState.CHECKPOINTED) {
-      return Holdings.of(pid, reading);
+      return GpuUsage.of(pid, reading);
     }
-    return candidate.entry() == null ? Holdings.UNKNOWN : candidate.entry().held();
+    return candidate.entry() == null ? GpuUsage.UNKNOWN : candidate.entry().held();
   }
 }

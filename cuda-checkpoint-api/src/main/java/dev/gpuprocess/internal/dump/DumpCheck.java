@@ -16,7 +16,7 @@ import dev.gpuprocess.internal.proc.AmdDevices;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.SaveFileMappings;
 import dev.gpuprocess.internal.release.GpuHandles;
-import dev.gpuprocess.internal.room.Holdings;
+import dev.gpuprocess.internal.state.GpuUsage;
 import dev.gpuprocess.internal.text.Bytes;
 import dev.gpuprocess.internal.text.NativePath;
 import dev.gpuprocess.options.DumpOptions;
@@ -187,7 +187,7 @@ public final class DumpCheck {
     // Where NVML does not know, the dump checks again once the memory is on the host.
     Optional<GpuReading> reading = context.gpus().read();
     return members.stream()
-        .mapToLong(each -> Holdings.of(each.pid(), reading).bytes())
+        .mapToLong(each -> GpuUsage.of(each.pid(), reading).bytes())
         .reduce(0, Long::sum);
   }
 

@@ -19,14 +19,14 @@ import dev.gpuprocess.internal.engine.TrackedTree;
 import dev.gpuprocess.internal.image.ImageDirectory;
 import dev.gpuprocess.internal.image.LogDirectory;
 import dev.gpuprocess.internal.image.VerifiedImage;
-import dev.gpuprocess.internal.journal.Journal;
-import dev.gpuprocess.internal.journal.ProcessHistory;
 import dev.gpuprocess.internal.launch.LaunchedRoot;
-import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.machine.MachineCheck;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.process.ProcessKey;
-import dev.gpuprocess.internal.room.Holdings;
+import dev.gpuprocess.internal.state.GpuUsage;
+import dev.gpuprocess.internal.state.Journal;
+import dev.gpuprocess.internal.state.ProcessHistory;
+import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.options.Cancellation;
@@ -212,7 +212,7 @@ public final class ImageRestore {
   private ProcessIdentity restore(
       VerifiedImage verified, LogDirectory log, RestoreOptions options) {
     Journal journal = new Journal(context.state());
-    Holdings held = Holdings.recorded(manifest.gpuBytes());
+    GpuUsage held = GpuUsage.recorded(manifest.gpuBytes());
     ProcessKey expected = journal.writeRestore(pid, held, image.path(), log.path());
     boolean isNoted = false;
     try {
@@ -291,7 +291,7 @@ public final class ImageRestore {
               identity ->
                   found.add(
                       new TrackedProcess(
-                          context, identity, Holdings.recorded(each.gpuBytes()), history(origin))),
+                          context, identity, GpuUsage.recorded(each.gpuBytes()), history(origin))),
               () -> LOG.warn("process {} of {} has ended again", each.pid(), image.path()));
     }
     return TrackedTree.of(context, root, found).members();

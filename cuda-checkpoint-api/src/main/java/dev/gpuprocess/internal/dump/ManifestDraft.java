@@ -10,7 +10,7 @@ import dev.gpuprocess.image.MemoryFile;
 import dev.gpuprocess.internal.engine.TrackedProcess;
 import dev.gpuprocess.internal.engine.TrackedTree;
 import dev.gpuprocess.internal.proc.ProcFs;
-import dev.gpuprocess.internal.room.Holdings;
+import dev.gpuprocess.internal.state.GpuUsage;
 import dev.gpuprocess.progress.Step;
 import dev.gpuprocess.spi.CriuDriver;
 import java.time.Instant;
@@ -104,7 +104,7 @@ final class ManifestDraft {
 
   private static Map<String, Long> held(TrackedProcess member) {
     Map<String, Long> bytes = new TreeMap<>();
-    Holdings held = member.held();
+    GpuUsage held = member.held();
     if (held.complete()) {
       held.known().forEach((gpu, known) -> bytes.put(gpu.text(), known));
     }

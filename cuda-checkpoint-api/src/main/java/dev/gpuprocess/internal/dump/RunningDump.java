@@ -17,7 +17,7 @@ import dev.gpuprocess.internal.engine.TreeOperation;
 import dev.gpuprocess.internal.engine.TreeSearch;
 import dev.gpuprocess.internal.engine.VerbOutcome;
 import dev.gpuprocess.internal.image.ImageDirectory;
-import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.options.DumpOptions;

@@ -12,14 +12,14 @@ import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.internal.call.StateReading;
 import dev.gpuprocess.internal.context.EngineContext;
-import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.process.Processes;
 import dev.gpuprocess.internal.room.GpuMemoryCheck;
 import dev.gpuprocess.internal.room.GpuMemoryCheck.Returning;
 import dev.gpuprocess.internal.room.GpuMemoryRefusal;
-import dev.gpuprocess.internal.room.Holdings;
 import dev.gpuprocess.internal.room.ReservedRoom;
+import dev.gpuprocess.internal.state.GpuUsage;
+import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.internal.text.Printable;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.internal.time.Uninterrupted;
@@ -170,9 +170,9 @@ public final class MemoryWait {
   }
 
   /** The needs that the user states are those of all processes together, and count once. */
-  private static Holdings needs(TrackedProcess process, ResumeOptions options, boolean isFirst) {
-    Optional<Holdings> stated = options.needs().map(Holdings::told);
-    return isFirst || stated.isEmpty() ? stated.orElse(process.held()) : Holdings.told(Map.of());
+  private static GpuUsage needs(TrackedProcess process, ResumeOptions options, boolean isFirst) {
+    Optional<GpuUsage> stated = options.needs().map(GpuUsage::told);
+    return isFirst || stated.isEmpty() ? stated.orElse(process.held()) : GpuUsage.told(Map.of());
   }
 
   /** Tries until there is enough memory or the time is over. */

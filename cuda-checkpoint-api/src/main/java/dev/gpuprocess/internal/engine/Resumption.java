@@ -10,12 +10,12 @@ import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.driver.DividedCopy;
 import dev.gpuprocess.internal.driver.DriverHook;
 import dev.gpuprocess.internal.driver.LockGate;
-import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.memory.HostMemoryPool;
 import dev.gpuprocess.internal.memory.PreparedMemory;
-import dev.gpuprocess.internal.room.Holdings;
 import dev.gpuprocess.internal.room.Reservation;
 import dev.gpuprocess.internal.room.ReservedRoom;
+import dev.gpuprocess.internal.state.GpuUsage;
+import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.util.ArrayList;
@@ -226,7 +226,7 @@ public final class Resumption {
 
   private void restore(ProcessOperation member, List<GpuPair> pairs, Reservation reservation) {
     TrackedProcess process = member.process();
-    Holdings held = options.needs().map(Holdings::told).orElse(process.held());
+    GpuUsage held = options.needs().map(GpuUsage::told).orElse(process.held());
     Runnable restore = () -> member.restore(pairs, reservation);
     member
         .steps()

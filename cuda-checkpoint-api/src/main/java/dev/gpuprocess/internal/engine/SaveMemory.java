@@ -5,7 +5,7 @@ import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.driver.DividedCopy;
 import dev.gpuprocess.internal.memory.HostMemoryPool;
 import dev.gpuprocess.internal.memory.PreparedMemory;
-import dev.gpuprocess.internal.room.Holdings;
+import dev.gpuprocess.internal.state.GpuUsage;
 import dev.gpuprocess.internal.text.Bytes;
 import java.io.IOException;
 import java.util.HashMap;
@@ -50,7 +50,7 @@ final class SaveMemory implements AutoCloseable {
     int copies = 0;
     Map<TrackedProcess, Long> needs = new LinkedHashMap<>();
     for (ProcessOperation each : operation.members()) {
-      long held = Holdings.of(each.process().pid(), gpus).bytes();
+      long held = GpuUsage.of(each.process().pid(), gpus).bytes();
       if (DividedCopy.isWorthwhile(held)) {
         copies++;
         if (held > 0) {

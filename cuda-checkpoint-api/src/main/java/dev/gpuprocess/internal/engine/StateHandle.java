@@ -8,7 +8,7 @@ import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.call.Stop;
 import dev.gpuprocess.internal.linux.ProcessTree;
-import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.options.SuspendOptions;
 import dev.gpuprocess.process.ProcessIdentity;

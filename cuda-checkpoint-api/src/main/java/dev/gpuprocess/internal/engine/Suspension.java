@@ -6,8 +6,8 @@ import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.LockTimeoutException;
 import dev.gpuprocess.internal.call.Stop;
 import dev.gpuprocess.internal.driver.LockGate;
-import dev.gpuprocess.internal.lock.ProcessLock;
-import dev.gpuprocess.internal.room.Holdings;
+import dev.gpuprocess.internal.state.GpuUsage;
+import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.options.Cancellation;
 import java.time.Duration;
 import java.util.List;
@@ -52,7 +52,7 @@ public final class Suspension {
   /** Journals the GPU memory that the process holds: it cannot be read after the checkpoint. */
   private static void note(ProcessOperation member) {
     TrackedProcess process = member.process();
-    process.recordGpuUsage(Holdings.of(process.pid(), process.context.inventory().read()));
+    process.recordGpuUsage(GpuUsage.of(process.pid(), process.context.inventory().read()));
     process.recordSavedRanges(List.of());
     process.note("checkpoint", ProcessLock.Kind.MOVE);
   }

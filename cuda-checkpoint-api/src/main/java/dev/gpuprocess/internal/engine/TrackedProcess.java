@@ -7,18 +7,18 @@ import dev.gpuprocess.error.ProcessStoppedException;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.context.EngineContext;
-import dev.gpuprocess.internal.journal.Journal;
-import dev.gpuprocess.internal.journal.JournalEntry;
-import dev.gpuprocess.internal.journal.ProcessHistory;
-import dev.gpuprocess.internal.lock.Generation;
-import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.proc.AddressRange;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.proc.Standstill;
 import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.internal.process.Processes;
-import dev.gpuprocess.internal.room.Holdings;
+import dev.gpuprocess.internal.state.Generation;
+import dev.gpuprocess.internal.state.GpuUsage;
+import dev.gpuprocess.internal.state.Journal;
+import dev.gpuprocess.internal.state.JournalEntry;
+import dev.gpuprocess.internal.state.ProcessHistory;
+import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -43,7 +43,7 @@ public final class TrackedProcess {
   public final ProcessKey key;
 
   /** What the process held on each GPU when it was last seen there. */
-  private volatile Holdings held;
+  private volatile GpuUsage held;
 
   /** The memory that the driver mapped at the checkpoint, as far as that was observed. */
   private volatile List<AddressRange> areas = List.of();
@@ -60,12 +60,12 @@ public final class TrackedProcess {
   /** The part of its journal entries that is kept from one step to the next. */
   private volatile ProcessHistory history;
 
-  public TrackedProcess(EngineContext context, ProcessIdentity identity, Holdings held) {
+  public TrackedProcess(EngineContext context, ProcessIdentity identity, GpuUsage held) {
     this(context, identity, held, ProcessHistory.NONE);
   }
 
   public TrackedProcess(
-      EngineContext context, ProcessIdentity identity, Holdings held, ProcessHistory history) {
+      EngineContext context, ProcessIdentity identity, GpuUsage held, ProcessHistory history) {
     this.context = context;
     this.identity = identity;
     this.key = ProcessKey.of(identity);
@@ -94,7 +94,7 @@ public final class TrackedProcess {
 
   /** Returns the process with an identity, with what other controllers have recorded of it. */
   static TrackedProcess of(EngineContext context, ProcessIdentity identity) {
-    TrackedProcess process = new TrackedProcess(context, identity, Holdings.UNKNOWN);
+    TrackedProcess process = new TrackedProcess(context, identity, GpuUsage.UNKNOWN);
     process.seen = process.lastMove();
     process.readJournal();
     return process;
@@ -195,7 +195,7 @@ public final class TrackedProcess {
     return new Journal(context.state());
   }
 
-  public Holdings held() {
+  public GpuUsage held() {
     return held;
   }
 
@@ -282,7 +282,7 @@ public final class TrackedProcess {
     journal().remove(key);
   }
 
-  public void recordGpuUsage(Holdings found) {
+  public void recordGpuUsage(GpuUsage found) {
     held = found;
   }
 

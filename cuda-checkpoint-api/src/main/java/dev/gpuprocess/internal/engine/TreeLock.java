@@ -7,7 +7,7 @@ import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.error.WrongStateException;
 import dev.gpuprocess.internal.call.Stop;
-import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.internal.time.Durations;
 import java.time.Duration;
 import java.util.List;

@@ -1,10 +1,10 @@
 package dev.gpuprocess.internal.recovery;
 
 import dev.gpuprocess.internal.context.EngineContext;
-import dev.gpuprocess.internal.journal.Journal;
-import dev.gpuprocess.internal.journal.JournalEntry;
-import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.process.ProcessKey;
+import dev.gpuprocess.internal.state.Journal;
+import dev.gpuprocess.internal.state.JournalEntry;
+import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.progress.RecoveryOutcome;
 import java.util.function.Supplier;
 

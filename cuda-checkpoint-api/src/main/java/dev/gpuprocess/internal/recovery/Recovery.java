@@ -6,17 +6,17 @@ import dev.gpuprocess.internal.call.BoundedDiskTask;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.image.AbandonedImage;
 import dev.gpuprocess.internal.image.LogDirectory;
-import dev.gpuprocess.internal.journal.Journal;
-import dev.gpuprocess.internal.journal.JournalEntry;
 import dev.gpuprocess.internal.launch.CudaJobFile;
 import dev.gpuprocess.internal.launch.LeftJob;
 import dev.gpuprocess.internal.linux.Leftovers;
-import dev.gpuprocess.internal.lock.StaleLocks;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.internal.process.ProcessSearch;
 import dev.gpuprocess.internal.savearea.SaveFiles;
+import dev.gpuprocess.internal.state.Journal;
+import dev.gpuprocess.internal.state.JournalEntry;
+import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.progress.RecoveryOutcome;
@@ -111,9 +111,9 @@ public final class Recovery {
 
   private void removeStaleLocks() {
     try {
-      StaleLocks.remove(context.state());
+      ProcessLock.removeStale(context.state());
     } catch (IOException e) {
-      LOG.warn("locks of processes that have ended stay: {}", e.toString());
+      LOG.warn("locks of processes that have ended are not removed: {}", e.toString());
     }
   }
 

@@ -14,13 +14,13 @@ import dev.gpuprocess.internal.engine.TrackedTree;
 import dev.gpuprocess.internal.engine.TreeSearch;
 import dev.gpuprocess.internal.image.ImageDirectory;
 import dev.gpuprocess.internal.image.LogDirectory;
-import dev.gpuprocess.internal.journal.Journal;
-import dev.gpuprocess.internal.journal.JournalEntry;
 import dev.gpuprocess.internal.linux.ProcessTree;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.process.ProcessKey;
 import dev.gpuprocess.internal.process.ProcessSearch;
-import dev.gpuprocess.internal.room.Holdings;
+import dev.gpuprocess.internal.state.GpuUsage;
+import dev.gpuprocess.internal.state.Journal;
+import dev.gpuprocess.internal.state.JournalEntry;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.progress.RecoveryOutcome;
 import java.nio.file.Path;
@@ -132,7 +132,7 @@ final class RestoreRecovery extends EntryRecovery {
 
   /** Journals members without an entry; false if the driver reports no state for a member. */
   private boolean areJournalled(ProcessIdentity root, Optional<Manifest> image) {
-    Map<Integer, Holdings> held = new HashMap<>();
+    Map<Integer, GpuUsage> held = new HashMap<>();
     boolean isolated = image.map(known -> known.options().isIsolated()).orElse(false);
     if (image.map(known -> known.options().plugin() != null).orElse(false)) {
       return true; // it is running, and has no CUDA state
@@ -141,7 +141,7 @@ final class RestoreRecovery extends EntryRecovery {
         known ->
             known
                 .cudaProcesses()
-                .forEach(each -> held.put(each.pid(), Holdings.recorded(each.gpuBytes()))));
+                .forEach(each -> held.put(each.pid(), GpuUsage.recorded(each.gpuBytes()))));
     TrackedTree tree = TrackedTree.of(context, root, new TreeSearch(context, root, VERB).members());
     for (TrackedProcess each : tree.members()) {
       ProcessState state = each.lastKnown();
@@ -149,7 +149,7 @@ final class RestoreRecovery extends EntryRecovery {
           && isAway(state, image.isPresent())
           && journal.ownEntry(each.key).isEmpty()) {
         each.recordGpuUsage(
-            held.getOrDefault(isolated ? each.key.pid() : each.pid(), Holdings.UNKNOWN));
+            held.getOrDefault(isolated ? each.key.pid() : each.pid(), GpuUsage.UNKNOWN));
         journal.write(
             new JournalEntry(
                     entry.boot(),

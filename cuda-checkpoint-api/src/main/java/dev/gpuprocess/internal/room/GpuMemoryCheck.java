@@ -11,8 +11,9 @@ import dev.gpuprocess.error.GpuShortage;
 import dev.gpuprocess.error.InsufficientGpuMemoryException;
 import dev.gpuprocess.internal.call.StateReading;
 import dev.gpuprocess.internal.context.EngineContext;
-import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.process.ProcessKey;
+import dev.gpuprocess.internal.state.GpuUsage;
+import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -42,7 +43,7 @@ public final class GpuMemoryCheck {
    *
    * @param held how much it held on the GPUs that it was on
    */
-  public record Returning(ProcessIdentity process, Holdings held) {}
+  public record Returning(ProcessIdentity process, GpuUsage held) {}
 
   /**
    * A check for processes that come back together.
@@ -121,7 +122,7 @@ public final class GpuMemoryCheck {
   private List<GpuPair> pairs(GpuReading reading, List<ReservedMemory> claims)
       throws ImpossibleMapException {
     List<ReservedMemory> others = notOurs(claims);
-    Holdings held = returning.stream().map(Returning::held).reduce(Holdings::plus).orElseThrow();
+    GpuUsage held = returning.stream().map(Returning::held).reduce(GpuUsage::plus).orElseThrow();
     Map<GpuUuid, Long> needs = held.complete() ? need(List.of(), reading).bytes() : Map.of();
     return new GpuPlacement(held, needs, reading, gpu -> gpu.freeBytes() - reserved(gpu, others))
         .pairs(map);
@@ -149,7 +150,7 @@ public final class GpuMemoryCheck {
   }
 
   private GpuMemoryNeed need(Returning one, List<GpuPair> pairs, GpuReading reading) {
-    Holdings held = one.held();
+    GpuUsage held = one.held();
     ProcessIdentity process = one.process();
     boolean oneGpu = reading.gpus().size() == 1 && reading.unreadable().isEmpty();
     OptionalLong bound =
@@ -190,7 +191,7 @@ public final class GpuMemoryCheck {
   }
 
   private static long reserved(Gpu gpu, List<ReservedMemory> others) {
-    return others.stream().mapToLong(claim -> claim.stillNeeds(gpu)).reduce(0, GpuMemoryNeed::sum);
+    return others.stream().mapToLong(claim -> claim.stillNeeds(gpu)).reduce(0, GpuUsage::sum);
   }
 
   private GpuMemoryRefusal unreadable(GpuReading reading) {

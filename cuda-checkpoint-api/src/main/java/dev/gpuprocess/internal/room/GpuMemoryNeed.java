@@ -4,6 +4,7 @@ import dev.gpuprocess.cuda.Gpu;
 import dev.gpuprocess.cuda.GpuPair;
 import dev.gpuprocess.cuda.GpuReading;
 import dev.gpuprocess.cuda.GpuUuid;
+import dev.gpuprocess.internal.state.GpuUsage;
 import java.util.List;
 import java.util.Map;
 import java.util.OptionalLong;
@@ -33,13 +34,13 @@ public record GpuMemoryNeed(Map<GpuUuid, Long> bytes, List<GpuUuid> bounded, boo
    * @param bound the most that it can have held on a GPU where that is not known
    */
   public static GpuMemoryNeed of(
-      Holdings held, List<GpuPair> pairs, GpuReading reading, OptionalLong bound) {
+      GpuUsage held, List<GpuPair> pairs, GpuReading reading, OptionalLong bound) {
     Map<GpuUuid, Long> needed = new TreeMap<>();
     held.known()
         .forEach(
             (from, bytes) -> {
               if (bytes > 0) {
-                needed.merge(target(from, pairs), withMargin(bytes), GpuMemoryNeed::sum);
+                needed.merge(target(from, pairs), withMargin(bytes), GpuUsage::sum);
               }
             });
     if (held.complete()) {
@@ -51,19 +52,19 @@ public record GpuMemoryNeed(Map<GpuUuid, Long> bytes, List<GpuUuid> bounded, boo
             : pairs.stream().map(GpuPair::from);
     List<GpuUuid> unknown =
         seen.filter(gpu -> !held.known().containsKey(gpu)).map(gpu -> target(gpu, pairs)).toList();
-    unknown.forEach(gpu -> needed.merge(gpu, bound.orElse(0), GpuMemoryNeed::sum));
+    unknown.forEach(gpu -> needed.merge(gpu, bound.orElse(0), GpuUsage::sum));
     return new GpuMemoryNeed(needed, unknown, bound.isPresent());
   }
 
   /** What must be free for this much memory of a process. */
   static long withMargin(long bytes) {
-    return sum(bytes, MARGIN);
+    return GpuUsage.sum(bytes, MARGIN);
   }
 
   /** That of two processes together. */
   GpuMemoryNeed plus(GpuMemoryNeed other) {
     Map<GpuUuid, Long> sums = new TreeMap<>(bytes);
-    other.bytes.forEach((gpu, more) -> sums.merge(gpu, more, GpuMemoryNeed::sum));
+    other.bytes.forEach((gpu, more) -> sums.merge(gpu, more, GpuUsage::sum));
     return new GpuMemoryNeed(
         sums,
         Stream.concat(bounded.stream(), other.bounded.stream()).distinct().toList(),
@@ -76,11 +77,5 @@ public record GpuMemoryNeed(Map<GpuUuid, Long> bytes, List<GpuUuid> bounded, boo
         .map(GpuPair::to)
         .findFirst()
         .orElse(from);
-  }
-
-  /** Adds sizes, which may come from outside, without overflow. */
-  static long sum(long one, long other) {
-    long sum = one + other;
-    return sum < 0 ? Long.MAX_VALUE : sum;
   }
 }

@@ -9,6 +9,7 @@ import dev.gpuprocess.cuda.GpuMap;
 import dev.gpuprocess.cuda.GpuPair;
 import dev.gpuprocess.cuda.GpuReading;
 import dev.gpuprocess.cuda.GpuUuid;
+import dev.gpuprocess.internal.state.GpuUsage;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
@@ -38,10 +39,10 @@ class GpuPlacementTest {
 
   private static Map<GpuUuid, GpuUuid> pairs(
       GpuMap map, Map<GpuUuid, Long> held, GpuReading reading) throws ImpossibleMapException {
-    return pairs(map, Holdings.told(held), reading);
+    return pairs(map, GpuUsage.told(held), reading);
   }
 
-  private static Map<GpuUuid, GpuUuid> pairs(GpuMap map, Holdings held, GpuReading reading)
+  private static Map<GpuUuid, GpuUuid> pairs(GpuMap map, GpuUsage held, GpuReading reading)
       throws ImpossibleMapException {
     Map<GpuUuid, GpuUuid> targets = new TreeMap<>();
     for (GpuPair pair : new GpuPlacement(held, needs(held), reading, Gpu::freeBytes).pairs(map)) {
@@ -52,13 +53,13 @@ class GpuPlacementTest {
   }
 
   /** That of one process. */
-  private static Map<GpuUuid, Long> needs(Holdings held) {
+  private static Map<GpuUuid, Long> needs(GpuUsage held) {
     Map<GpuUuid, Long> needs = new TreeMap<>();
     held.known().forEach((gpu, bytes) -> needs.put(gpu, GpuMemoryNeed.withMargin(bytes)));
     return needs;
   }
 
-  private static String why(GpuMap map, Holdings held, GpuReading reading) {
+  private static String why(GpuMap map, GpuUsage held, GpuReading reading) {
     return assertThrows(ImpossibleMapException.class, () -> pairs(map, held, reading)).getMessage();
   }
 
@@ -93,14 +94,14 @@ class GpuPlacementTest {
   void to_severalGpusOrNobodyKnows_isRefused() {
     GpuReading machine = machine(GIB, GIB, GIB);
     assertTrue(
-        why(GpuMap.to(B), Holdings.told(Map.of(A, GIB, C, GIB)), machine).contains("on 2 GPUs"));
-    assertTrue(why(GpuMap.to(B), Holdings.UNKNOWN, machine).contains("not known on which"));
+        why(GpuMap.to(B), GpuUsage.told(Map.of(A, GIB, C, GIB)), machine).contains("on 2 GPUs"));
+    assertTrue(why(GpuMap.to(B), GpuUsage.UNKNOWN, machine).contains("not known on which"));
   }
 
   @Test
   void aGpuThatIsNotHere_orThatCannotBeRead_isRefused() {
     GpuReading machine = machine(GIB, GIB, GIB);
-    Holdings held = Holdings.told(Map.of(A, GIB));
+    GpuUsage held = GpuUsage.told(Map.of(A, GIB));
     assertTrue(why(GpuMap.to(ELSEWHERE), held, machine).contains("is not a GPU of this machine"));
     assertTrue(why(GpuMap.swap(A, ELSEWHERE), held, machine).contains(ELSEWHERE.text()));
     GpuReading half = new GpuReading(machine.gpus(), List.of("GPU 3 is lost"));
@@ -151,13 +152,13 @@ class GpuPlacementTest {
 
   @Test
   void automatic_holdingsUnknown_stays() throws ImpossibleMapException {
-    assertEquals(Map.of(), pairs(GpuMap.automatic(), Holdings.UNKNOWN, machine(0, GIB, GIB)));
+    assertEquals(Map.of(), pairs(GpuMap.automatic(), GpuUsage.UNKNOWN, machine(0, GIB, GIB)));
   }
 
   @Test
   void pairs_areTakenAsTheyAre() throws ImpossibleMapException {
     GpuMap map = GpuMap.of(List.of(new GpuPair(A, B), new GpuPair(B, A)));
-    assertEquals(Map.of(A, B, B, A), pairs(map, Holdings.UNKNOWN, machine(0, 0, 0)));
+    assertEquals(Map.of(A, B, B, A), pairs(map, GpuUsage.UNKNOWN, machine(0, 0, 0)));
   }
 
   @Test

@@ -1,4 +1,4 @@
-package dev.gpuprocess.internal.lock;
+package dev.gpuprocess.internal.state;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;

@@ -1,4 +1,4 @@
-package dev.gpuprocess.internal.lock;
+package dev.gpuprocess.internal.state;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
@@ -137,8 +137,8 @@ class StateDirectoryTest {
       if (told.equals("is full")) {
         fill(disk.resolve("filler"));
       }
-      String trouble = state.trouble().orElse("none");
-      assertTrue(trouble.contains(told), trouble);
+      String obstacle = state.obstacle().orElse("none");
+      assertTrue(obstacle.contains(told), obstacle);
       IOException refused = assertThrows(IOException.class, () -> state.tryLock("gpu-0", "resume"));
       assertTrue(refused.getMessage().contains(ErrorText.ENOSPC), refused.getMessage());
     }

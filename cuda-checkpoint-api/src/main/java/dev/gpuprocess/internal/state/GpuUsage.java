@@ -1,4 +1,4 @@
-package dev.gpuprocess.internal.room;
+package dev.gpuprocess.internal.state;
 
 import dev.gpuprocess.cuda.Gpu;
 import dev.gpuprocess.cuda.GpuReading;
@@ -18,39 +18,40 @@ import java.util.TreeMap;
  * @param known bytes by GPU; 0 where it is known that the process held nothing
  * @param complete true when it held nothing on GPUs that are not named; otherwise that is not known
  */
-public record Holdings(Map<GpuUuid, Long> known, boolean complete) {
+public record GpuUsage(Map<GpuUuid, Long> known, boolean complete) {
 
-  /** Nothing is known. */
-  public static final Holdings UNKNOWN = new Holdings(Map.of(), false);
+  /** The usage of a process of which nothing is known. */
+  public static final GpuUsage UNKNOWN = new GpuUsage(Map.of(), false);
 
-  public Holdings {
+  public GpuUsage {
     known = Map.copyOf(known);
   }
 
   /**
-   * What was recorded. An empty record counts as unknown, since every CUDA context takes memory.
+   * Returns the usage that was recorded. An empty record counts as unknown, since every CUDA
+   * context uses memory.
    */
-  public static Holdings of(Map<GpuUuid, Long> recorded) {
-    return new Holdings(recorded, !recorded.isEmpty());
+  public static GpuUsage of(Map<GpuUuid, Long> recorded) {
+    return new GpuUsage(recorded, !recorded.isEmpty());
   }
 
-  /** The same as a manifest has it. */
-  public static Holdings recorded(Map<String, Long> byUuid) {
+  /** Returns the usage that a manifest records. */
+  public static GpuUsage recorded(Map<String, Long> byUuid) {
     Map<GpuUuid, Long> held = new TreeMap<>();
     byUuid.forEach((gpu, bytes) -> held.put(GpuUuid.of(gpu), bytes));
     return of(held);
   }
 
-  /** What the user states; nothing is held on a GPU that is not named. */
-  public static Holdings told(Map<GpuUuid, Long> needs) {
-    return new Holdings(needs, true);
+  /** Returns the needs that the user states: nothing on a GPU that is not named. */
+  public static GpuUsage told(Map<GpuUuid, Long> needs) {
+    return new GpuUsage(needs, true);
   }
 
   /**
-   * What an inventory says about a process. If it lists the process nowhere, nothing is known:
-   * processes of other pid namespaces look like that, and clients of MPS.
+   * Returns the usage that an inventory reports for a process. If it does not list the process,
+   * nothing is known: it lists neither processes of other pid namespaces nor clients of MPS.
    */
-  public static Holdings of(int pid, Optional<GpuReading> reading) {
+  public static GpuUsage of(int pid, Optional<GpuReading> reading) {
     if (reading.isEmpty() || !PidNamespace.isOurs(reading.get())) {
       return UNKNOWN;
     }
@@ -60,8 +61,7 @@ public record Holdings(Map<GpuUuid, Long> known, boolean complete) {
       List<OptionalLong> parts =
           gpu.users().stream().filter(user -> user.pid() == pid).map(Gpu.User::bytes).toList();
       if (parts.stream().allMatch(OptionalLong::isPresent)) {
-        long bytes =
-            parts.stream().mapToLong(OptionalLong::getAsLong).reduce(0, GpuMemoryNeed::sum);
+        long bytes = parts.stream().mapToLong(OptionalLong::getAsLong).reduce(0, GpuUsage::sum);
         known.put(gpu.uuid(), bytes);
       } else {
         complete = false;
@@ -71,19 +71,25 @@ public record Holdings(Map<GpuUuid, Long> known, boolean complete) {
       known.values().removeIf(bytes -> bytes == 0);
       return of(known);
     }
-    return new Holdings(known, false);
+    return new GpuUsage(known, false);
   }
 
-  /** Those of two processes together. */
-  Holdings plus(Holdings other) {
+  /** Returns the usage of two processes together. */
+  public GpuUsage plus(GpuUsage other) {
     Map<GpuUuid, Long> sums = new TreeMap<>(known);
-    other.known.forEach((gpu, more) -> sums.merge(gpu, more, GpuMemoryNeed::sum));
-    return new Holdings(sums, complete && other.complete);
+    other.known.forEach((gpu, more) -> sums.merge(gpu, more, GpuUsage::sum));
+    return new GpuUsage(sums, complete && other.complete);
   }
 
-  /** The sum of what is known, in bytes. */
+  /** Returns the sum of the known amounts, in bytes. */
   public long bytes() {
-    return known.values().stream().mapToLong(Long::longValue).reduce(0, GpuMemoryNeed::sum);
+    return known.values().stream().mapToLong(Long::longValue).reduce(0, GpuUsage::sum);
+  }
+
+  /** Adds, with {@link Long#MAX_VALUE} for a sum that is larger. */
+  public static long sum(long one, long other) {
+    long sum = one + other;
+    return sum < 0 ? Long.MAX_VALUE : sum;
   }
 
   @Override

@@ -1,4 +1,4 @@
-package dev.gpuprocess.internal.lock;
+package dev.gpuprocess.internal.state;
 
 import dev.gpuprocess.internal.process.ProcessKey;
 import java.util.Optional;
@@ -14,7 +14,7 @@ import java.util.concurrent.ThreadLocalRandom;
  */
 public record Generation(String boot, long startTicks, String name) {
 
-  /** For a move that is about to be made. */
+  /** Creates the generation of a move that is about to be made. */
   static Generation next(ProcessKey process) {
     String unique =
         ProcessKey.self().text()
