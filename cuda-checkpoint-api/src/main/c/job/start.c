@@ -33,7 +33,7 @@
 
 enum { SOCKET = 3 };
 enum kind { PID = 1, READY = 2, FAILED = 3, GO = 4 };
-/* JobStart.java has a sentence for each */
+/* LaunchFailures.java has a message for each */
 enum step { NAMESPACES = 1, MOUNTS = 2, DIRECTORY = 3, FILE_IN = 4, FILE_OUT = 5, FILE_ERR = 6, EXEC = 7, FILE_KIND = 8, REQUESTS = 9, JOB_FILE = 10 };
 
 struct message {

@@ -23,7 +23,8 @@ import dev.gpuprocess.internal.image.ImageDirectory;
 import dev.gpuprocess.internal.image.ImagePlace;
 import dev.gpuprocess.internal.image.LogDirectory;
 import dev.gpuprocess.internal.image.StagedImage;
-import dev.gpuprocess.internal.launch.Departure;
+import dev.gpuprocess.internal.launch.LaunchedRoot;
+import dev.gpuprocess.internal.launch.LaunchedRoot.DumpInProgress;
 import dev.gpuprocess.internal.machine.MachineSurvey;
 import dev.gpuprocess.internal.memory.HostMemoryPool;
 import dev.gpuprocess.internal.state.ImageEntry;
@@ -152,10 +153,10 @@ public final class Dump {
 
   /** A process that was launched here has not ended because it is on disk. */
   private ImageDirectory intoItsEnd(Path directory) {
-    try (Departure departure = Departure.of(root)) {
+    try (DumpInProgress dump = LaunchedRoot.dumping(root)) {
       ImageDirectory image = into(directory);
       if (options.endsTree()) {
-        departure.done();
+        dump.done();
       }
       return image;
     }

@@ -108,7 +108,7 @@ public final class ImageRestore {
     Stop.requireNotCancelled(
         options.cancellation(), "restore", "image " + image.path(), manifest.pid());
     requireExpected(options);
-    Optional<LaunchedRoot> job = LaunchedRoot.take(dumped());
+    Optional<LaunchedRoot> job = LaunchedRoot.restoring(dumped());
     try {
       return run(options, job.isPresent());
     } finally {
@@ -116,9 +116,9 @@ public final class ImageRestore {
       job.ifPresent(
           launched -> {
             if (came == null) {
-              launched.notReturned();
+              launched.notRestored();
             } else {
-              launched.returned(came);
+              launched.restored(came);
             }
           });
     }

@@ -310,7 +310,7 @@ public final class MemoryWait {
       reading.leave();
       unanswered++;
       if (unanswered < MOST_UNREADABLE) {
-        LOG.debug("process {} is asked again later", process.pid(), e);
+        LOG.debug("the state of process {} is read again later", process.pid(), e);
         return Optional.empty();
       }
       throw new OperationTimedOutException(

@@ -180,7 +180,7 @@ final class ResumeOnExit {
         }
       } catch (StaleStateException e) {
         if (tree.isCurrent(generation)) {
-          LOG.info("{} is left alone as this JVM exits: {}", tree.name(), e.getMessage());
+          LOG.info("{} is not resumed as this JVM exits: {}", tree.name(), e.getMessage());
           return;
         }
       } catch (RuntimeException | Error e) {

@@ -216,7 +216,7 @@ public final class Resumption {
     }
   }
 
-  /** Throws before anything is waited for: no amount of memory helps a poisoned process. */
+  /** Throws before the wait for memory: no amount of memory helps a poisoned process. */
   private static void requireNotPoisoned(ProcessOperation member) {
     if (member.process().isPoisoned()) {
       throw CudaFailures.poisoned(

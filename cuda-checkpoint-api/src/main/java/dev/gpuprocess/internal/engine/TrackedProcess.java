@@ -106,7 +106,7 @@ public final class TrackedProcess {
 
   /**
    * Checks that a driver call on the process returns and reaches this process: on a stopped process
-   * it would hang for ever, and on a reused pid it would reach another process. Removes the journal
+   * it would hang forever, and on a reused pid it would reach another process. Removes the journal
    * entry of a process that has exited.
    *
    * @throws NoSuchProcessException when it has exited

@@ -7,7 +7,7 @@ import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.image.AbandonedImage;
 import dev.gpuprocess.internal.image.LogDirectory;
 import dev.gpuprocess.internal.launch.CudaJobFile;
-import dev.gpuprocess.internal.launch.LeftJob;
+import dev.gpuprocess.internal.launch.LaunchedRoot;
 import dev.gpuprocess.internal.linux.Leftovers;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
@@ -98,7 +98,7 @@ public final class Recovery {
         return Optional.empty();
       }
       if (search.process().isPresent()
-          && LeftJob.end(search.process().get(), file, context.timeouts().call())) {
+          && LaunchedRoot.endLeftover(search.process().get(), file, context.timeouts().call())) {
         journal.removeLaunch(file);
         return Optional.of(new RecoveredProcess(root, RecoveryOutcome.ENDED_WITH_CONTROLLER, null));
       }

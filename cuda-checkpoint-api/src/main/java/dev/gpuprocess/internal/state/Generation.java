@@ -5,8 +5,8 @@ import java.util.Optional;
 import java.util.concurrent.ThreadLocalRandom;
 
 /**
- * Identifies one move of a process among all moves by all controllers. It is recorded in the file
- * of the process's lock, and each state object remembers the move that led to it.
+ * Identifies one move of a process among all moves by all controllers. The generation is recorded
+ * in the file of the process's lock, and each state object remembers the move that led to it.
  *
  * @param boot the kernel's boot id
  * @param startTicks when the moved process started, in clock ticks since boot
