@@ -1,8 +1,8 @@
 /* LIBRARY JOB-FILE FUNCTION PID TIMEOUT PAIRS
  * Makes one call of a checkpoint function of the CUDA driver LIBRARY, in an environment where CUDA_CHECKPOINT_JOB_FILE names
  * JOB-FILE. TIMEOUT is that of a lock in milliseconds; PAIRS are the GPU pairs of a restore, 32 bytes each, in hexadecimal
- * digits. Descriptor 0 is a SEQPACKET socket to the JVM that has started it, to which it sends a struct answer. It ends with
- * the thread there that waits for that, as a call within the JVM would. */
+ * digits. Descriptor 0 is a SEQPACKET socket to the JVM that started it, to which it sends a struct answer. It exits with
+ * the thread of the JVM that waits for the answer, as a call within the JVM would end. */
 #include <dlfcn.h>
 #include <poll.h>
 #include <signal.h>
@@ -35,7 +35,7 @@ static int tell(enum kind kind, int result, int value) {
   return send(SOCKET, &answer, sizeof answer, MSG_NOSIGNAL) == sizeof answer ? 0 : 1;
 }
 
-/* How many pairs there are, or -1. */
+/* Returns the number of pairs, or -1. */
 static int read_pairs(const char *text, unsigned char *into) {
   size_t digits = strlen(text);
   if (digits % (2 * PAIR) != 0 || digits / (2 * PAIR) > MOST_PAIRS) return -1;
@@ -51,7 +51,7 @@ int main(int argc, char **argv) {
   static unsigned char pairs[MOST_PAIRS * PAIR];
   union arguments arguments = {{0}};
   struct pollfd jvm = {SOCKET, POLLHUP, 0};
-  /* The JVM may have ended before this is heard of. */
+  /* The JVM may have exited before the prctl. */
   if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || poll(&jvm, 1, 0) != 0) return 1;
   int count = argc == 7 ? read_pairs(argv[6], pairs) : -1;
   if (count < 0 || setenv("CUDA_CHECKPOINT_JOB_FILE", argv[2], 1) != 0) return tell(BAD_ARGUMENTS, 0, 0);

@@ -1,16 +1,16 @@
 /* guard PID START yes|no ENTRY
- * Ends a job, or lets it go, when the JVM that has started it ends, however that ends. Is started by that JVM, and is no
- * part of the job: its session is another, and it has nothing of the job open but 3, a pidfd of its root PID, which started
- * at tick START. 0 is a SEQPACKET socket to the JVM, of single bytes:
+ * Kills a launched process when the JVM that started it exits, for whatever reason. That JVM starts the guard, which has a
+ * session of its own, and no resource of the process but descriptor 3: a pidfd of its root PID, which started at tick START.
+ * Descriptor 0 is a SEQPACKET socket to the JVM, of single bytes:
  *   sent       r ready
- *   received   t   SIGTERM to every process of the job
- *              k   SIGKILL, until none is left
- *              end of file   the JVM is gone, or lets the job go: when the argument is yes, the same as k
- *              l   let go: end
- * When the JVM is gone it removes the file ENTRY, the job's entry in the journal, once it has ended the job.
- * It ends when the job has ended, all of it: the root, its descendants, and what is in its session or in one that one of
- * them leads. A pid is no identity: each process is signalled by a pidfd, when that has been seen to be of the process that
- * was found. */
+ *   received   t   SIGTERM to all processes
+ *              k   SIGKILL to all processes, until they have exited
+ *              end of file   the JVM has exited: with the argument yes the same as k, otherwise as l
+ *              l   detach: exit
+ * After the JVM has exited, the guard kills the process and then removes the file ENTRY, its entry in the journal.
+ * The guard exits when all processes have exited: the root, its descendants, their sessions, and the sessions that one of
+ * them leads. A pid is not an identity: each process is signalled by a pidfd, after a check that the pidfd is that of the
+ * process that was found. */
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -39,7 +39,7 @@ struct process {
 
 struct session {
   int id;
-  unsigned long long start; /* of its leader; 0 where that is not known any more */
+  unsigned long long start; /* of its leader; 0 if that is not known any more */
 };
 
 static struct process *found;
@@ -58,7 +58,7 @@ static void *larger(void *block, size_t *room_of, size_t each) {
   return block;
 }
 
-/* A process whose first thread has ended is a zombie that has other threads. */
+/* A process whose first thread has exited is a zombie that has other threads. */
 static bool read_process(int pid, struct process *into) {
   char path[64], text[1024], state;
   long threads;
@@ -92,8 +92,8 @@ static void know(int id, unsigned long long start) {
   sessions[known++] = (struct session){id, start};
 }
 
-/* The number of a session is taken as long as a process is in it. When its leader is another process than before, all of
- * the session has ended, and somebody else has the number: the same job, restored. */
+/* The number of a session is in use as long as a process is in it. If its leader is another process than before, all of the
+ * session has exited, and a new session has the number: that of the restored process. */
 static void forget_old_sessions(void) {
   size_t kept = 0;
   for (size_t each = 0; each < known; each++) {
@@ -109,7 +109,7 @@ static bool in_known_session(int id) {
   return false;
 }
 
-/* Finds the members that live, and returns how many. */
+/* Finds the processes that are alive, and returns their number. */
 static size_t look(void) {
   processes = 0;
   DIR *proc = opendir("/proc");
@@ -140,7 +140,7 @@ static size_t look(void) {
   return members;
 }
 
-/* A descriptor of the process that was found, or -1 if it is gone. */
+/* Returns a pidfd of the process that was found, or -1 if it has exited. */
 static int hold(const struct process *one) {
   struct process now;
   int descriptor = (int)syscall(SYS_pidfd_open, one->pid, 0);
@@ -156,7 +156,7 @@ static void signal_all(int number) {
     int descriptor = hold(&found[each]);
     if (descriptor < 0) continue;
     siginfo_t info = {.si_signo = number, .si_code = SI_QUEUE};
-    info.si_value.sival_int = TO_EVERYONE; /* a root that passes signals on need not do so */
+    info.si_value.sival_int = TO_EVERYONE; /* a root that passes signals on does not pass on this one */
     syscall(SYS_pidfd_send_signal, descriptor, number, &info, 0);
     close(descriptor);
   }
@@ -181,7 +181,7 @@ static void kill_all(void) {
   exit(0);
 }
 
-/* Descriptors of all members that live, behind the first one; as many as can be had. */
+/* Adds pidfds of all processes that are alive behind the first one; as many as can be opened. */
 static size_t watch(struct pollfd **polled, size_t *polled_room) {
   size_t count = 1;
   for (size_t each = 0; each < processes; each++) {
@@ -207,7 +207,7 @@ static void obey(bool ends_with_jvm) {
 
 int guard_job(int argc, char **argv) {
   if (argc != 4) return 2;
-  if (chdir("/") != 0) return 3; /* no directory of the JVM is held */
+  if (chdir("/") != 0) return 3; /* keeps no directory of the JVM in use */
   root_pid = atoi(argv[0]);
   root_start = strtoull(argv[1], NULL, 10);
   bool ends_with_jvm = strcmp(argv[2], "yes") == 0;
@@ -219,11 +219,11 @@ int guard_job(int argc, char **argv) {
   struct pollfd both[] = {{CONTROL, POLLIN, 0}, {ROOT, POLLIN, 0}};
   while (both[1].revents == 0) {
     int seen = poll(both, 2, -1);
-    if (seen < 0 && errno == EINTR) continue; /* revents are those of the last time */
+    if (seen < 0 && errno == EINTR) continue; /* revents are those of the previous poll */
     if (seen < 0) return 3;
     if (both[0].revents != 0) obey(ends_with_jvm);
   }
-  /* The root has ended. What is left of its session may have others, which are seen when one of those ends. */
+  /* The root has exited. Processes of its session may have children, which are found when one of those exits. */
   while (look() > 0) {
     size_t count = watch(&polled, &polled_room);
     polled[0] = (struct pollfd){CONTROL, POLLIN, 0};

@@ -1,21 +1,21 @@
-/* The root of a job that may ask for snapshots of itself. The command is its child. It is part of the job, is dumped and
- * restored with it, and so can hold a connection over both:
- *   SIGUSR1, SIGUSR2   ask for a snapshot when the GPU is idle, or now
- *   the socket         takes a line, `idle` or `now`, and answers with one:
- *                        original            the snapshot was made, and this is the process that it was made of
- *                        restored            this process came back from an image
- *                        asked               to processes outside of the job, which are in no image
+/* The root of a process that may request snapshots of itself. The command is its child. The root is dumped and restored with
+ * the tree, and so can hold a connection over both:
+ *   SIGUSR1, SIGUSR2   request a snapshot when the GPU is idle, or now
+ *   the socket         accepts a line, `idle` or `now`, and answers with one:
+ *                        original            the snapshot was made, and this is the process that continued
+ *                        restored            this process was restored from an image
+ *                        asked               to processes outside of the tree, which are in no image
  *                        refused: WHY
- * Every other signal goes on to the command, and its exit status is that of the job. The program's own handlers are its own:
- * nothing of this is in its process.
+ * Every other signal is passed on to the command, and its exit status is that of the root. The handlers of the command are
+ * its own: the root has a process of its own.
  *
- * What is asked goes into a FIFO, `idle TOKEN` or `now TOKEN`, which is open for an instant: CRIU could not dump a connection
- * to a controller. It answers through the socket:
- *   begun TOKEN         who asks from now on is not in the image
+ * A request is written to a FIFO, `idle TOKEN` or `now TOKEN`, which is open for an instant: CRIU could not dump a connection
+ * to a controller. The controller answers through the socket:
+ *   begun TOKEN         later requests are not in the image
  *   original TOKEN, refused: TOKEN WHY        the end
  *   taken NAME          after a restore: the FIFO, asks-NAME, is for this process again, and not for another copy
- * Who holds connections is told by this process itself that it was restored: it has another start time, or another boot. So
- * it does not matter who restores it, and where. */
+ * The root itself answers `restored`: it then has another start time, or another boot. So the controller and the host of the
+ * restore do not matter. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -36,7 +36,7 @@
 
 #include "job.h"
 
-/* Of the connections WAITING at most are of processes that wait for a snapshot: the controller needs one, too. */
+/* At most WAITING connections are of processes that wait for a snapshot: the controller needs one, too. */
 enum { WAITING = 64, MOST = 2 * WAITING, LINE = 640, TOKEN = 16, DEEPEST = 4096 };
 enum { TICK_MS = 100, SPEAK_TICKS = 50, LOOK_TICKS = 50 };
 
@@ -48,13 +48,13 @@ struct client {
 
 static struct sockaddr_un address = {.sun_family = AF_UNIX};
 static const char *requests;
-static bool taken = true; /* whether what goes into the FIFO is of this process, as far as is known */
+static bool taken = true; /* whether the FIFO is for this process, as far as is known */
 static int listener = -1;
 
 static struct client clients[MOST];
 static int connected;
 
-/* What is asked for and not answered. */
+/* The request that is not answered yet. */
 static struct {
   bool open, urgent, begun;
   int ticks;
@@ -66,7 +66,7 @@ static pid_t command;
 
 static volatile sig_atomic_t caught[_NSIG];
 
-/* Async-signal-safe, and leaves errno alone. What the guard sends to every process of the job need not go on. */
+/* Async-signal-safe, and keeps errno. A signal that the guard sends to all processes is not passed on. */
 static void on_signal(int number, siginfo_t *info, void *context) {
   (void)context;
   if (info->si_code == SI_QUEUE && info->si_value.sival_int == TO_EVERYONE) return;
@@ -101,7 +101,7 @@ static ssize_t read_file(const char *path, char *text, size_t size) {
   return length;
 }
 
-/* The parent and the start time of a process. */
+/* Reads the parent and the start time of a process. */
 static bool read_stat(int pid, int *parent, unsigned long long *start) {
   char path[64], text[1024];
   snprintf(path, sizeof path, "/proc/%d/stat", pid);
@@ -111,7 +111,7 @@ static bool read_stat(int pid, int *parent, unsigned long long *start) {
          sscanf(after + 1, " %*c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", parent, start) == 2;
 }
 
-/* Which process this is, over boots and hosts. Empty where that cannot be read. */
+/* The identity of this process over boots and hosts. Empty if it cannot be read. */
 static void identify(char *into, size_t size) {
   char boot[64];
   int parent;
@@ -142,7 +142,7 @@ static int waiting(void) {
   return count;
 }
 
-/* Without waiting for somebody who does not read. */
+/* Does not wait for a client that does not read. */
 static void answer(struct client *client, const char *text) {
   char line[LINE + 2];
   int length = snprintf(line, sizeof line, "%s\n", text);
@@ -156,7 +156,7 @@ static void answer_all(const char *text) {
     if (clients[each].fd >= 0 && clients[each].waits) answer(&clients[each], text);
 }
 
-/* Fails when nobody takes requests. */
+/* Fails if no controller accepts requests. */
 static int open_requests(void) { return taken ? open(requests, O_WRONLY | O_NONBLOCK | O_CLOEXEC) : -1; }
 
 static bool send_request(void) {
@@ -175,13 +175,13 @@ static bool is_taken(void) {
   return fifo >= 0;
 }
 
-/* Joins what is asked for already. Answers why not. */
+/* Joins the present request. Returns the refusal, or NULL. */
 static const char *ask(bool urgent) {
   if (round_.begun) return "refused: a snapshot is being made, ask again when it is done";
   if (round_.open && (round_.urgent || !urgent)) return NULL;
   if (!round_.open) {
     unsigned char random[TOKEN / 2];
-    if (getrandom(random, sizeof random, 0) != sizeof random) return "refused: there is no randomness";
+    if (getrandom(random, sizeof random, 0) != sizeof random) return "refused: no random number is available";
     for (int each = 0; each < TOKEN / 2; each++) snprintf(round_.token + 2 * each, 3, "%02x", random[each]);
   }
   bool was_open = round_.open;
@@ -191,7 +191,7 @@ static const char *ask(bool urgent) {
   if (send_request()) return NULL;
   round_.urgent = false;
   round_.open = was_open;
-  return "refused: nobody takes requests of this job now";
+  return "refused: no controller accepts requests of this process now";
 }
 
 static bool takes(const char *line, const char *verb, const char **rest) {
@@ -207,7 +207,7 @@ static void obey(struct client *client) {
   socklen_t size = sizeof peer;
   bool urgent = strcmp(line, "now") == 0;
   if (getsockopt(client->fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || (peer.uid != 0 && peer.uid != geteuid())) {
-    answer(client, "refused: only the user of the job may ask");
+    answer(client, "refused: only the user of the process may ask");
   } else if (urgent || strcmp(line, "idle") == 0) {
     bool inside = is_inside(peer.pid);
     const char *refusal = inside && waiting() == WAITING ? "refused: too many wait for a snapshot" : ask(urgent);
@@ -276,7 +276,7 @@ static void look_at_self(void) {
   answer_all("restored");
 }
 
-/* Time in which this process stood still counts as little, however long that was. */
+/* Time in which this process was stopped counts as one tick. */
 static bool is_tick(void) {
   static long long last;
   struct timespec time;
@@ -293,7 +293,7 @@ static void tick(void) {
     if (client->fd >= 0 && !client->waits && ++client->ticks > SPEAK_TICKS) answer(client, "refused: nothing was asked");
   }
   if (round_.open && ++round_.ticks % LOOK_TICKS == 0 && !is_taken())
-    answer_all("refused: who takes the requests of this job has gone");
+    answer_all("refused: the controller of this process has exited");
 }
 
 static void end(int status) {
@@ -308,7 +308,7 @@ static void end(int status) {
     sigprocmask(SIG_UNBLOCK, &all, NULL);
     signal(number, SIG_DFL);
     kill(getpid(), number);
-    _exit(128 + number); /* the first process of a pid namespace is not ended by its own signals */
+    _exit(128 + number); /* its own signals do not kill the first process of a pid namespace */
   }
   _exit(WEXITSTATUS(status));
 }
@@ -348,7 +348,7 @@ static void serve(const sigset_t *mask) {
       struct client *client = &clients[each];
       if (client->fd < 0 || polled[each].revents == 0) continue;
       if (client->waits) {
-        drop(client); /* it has gone: whoever only sends no more still waits */
+        drop(client); /* it has closed its end: a client that only shut down its sending side still waits */
       } else {
         hear(client);
       }
@@ -360,7 +360,7 @@ static void serve(const sigset_t *mask) {
 }
 
 int listen_for_requests(const char *socket_path, const char *requests_path) {
-  requests = strdup(requests_path); /* the arguments do not stay */
+  requests = strdup(requests_path); /* the arguments are overwritten */
   if (requests == NULL) return -1;
   if (strlen(socket_path) >= sizeof address.sun_path) {
     errno = ENAMETOOLONG;
@@ -377,8 +377,8 @@ int listen_for_requests(const char *socket_path, const char *requests_path) {
   return answer;
 }
 
-/* Everybody can read the arguments of a process, and those of this one have the job's environment in them. What does not end
- * with a NUL is shown up to its first one. */
+/* Every user can read the arguments of a process, and those of this one include the environment of the command. Arguments
+ * that do not end with a NUL are shown up to their first one. */
 static void set_title(char **arguments, char **words) {
   char title[1024] = "gpuprocess-root:", **last = arguments;
   while (last[1] != NULL) last++;
@@ -401,9 +401,9 @@ int begin_to_serve(int to_close, char **arguments, char **words) {
   command = fork();
   if (command < 0) return -1;
   if (command == 0) {
-    /* A group of its own, which it can signal without this process; and it ends with it, as a job does with its root. */
+    /* A process group of its own, which it can signal without this process; it is killed when this process exits. */
     if (setpgid(0, 0) != 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || sigprocmask(SIG_SETMASK, &mask, NULL) != 0) return -1;
-    if (getppid() != root) _exit(124); /* it has ended before that could tell */
+    if (getppid() != root) _exit(124); /* it has exited before the prctl */
     return 0;
   }
   close(to_close);

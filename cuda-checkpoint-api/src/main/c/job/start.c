@@ -1,20 +1,20 @@
 /* start [OPTION VALUE]... -- COMMAND [ARGUMENT]...
- * Is started by the JVM as the leader of a session, prepares everything, and becomes the command.
+ * The JVM starts it as the leader of a session. It prepares everything, and executes the command.
  *   isolate yes      in a pid namespace and a mount namespace of its own, as the first process there
- *   directory PATH   to run in
+ *   directory PATH   the working directory
  *   in PATH          standard input
  *   out PATH, err PATH        standard output and error: a file that is emptied
- *   out+ PATH, err+ PATH      the same, appended to
- *   join yes         standard error goes where standard output goes
+ *   out+ PATH, err+ PATH      standard output and error: a file that is appended to
+ *   join yes         standard error is the file of standard output
  *   unset NAME, set NAME=VALUE
- *   job-file PATH    made, empty, and CUDA_CHECKPOINT_JOB_FILE names it
- *   preload PATH     goes behind what LD_PRELOAD has
- *   socket PATH, requests PATH       requests for snapshots are taken, see requests.c
- * What is not given stays: descriptors 0 to 2, and the environment. Files are opened here, since CRIU wants those of an
- * isolated job opened inside.
- * Descriptor 3 is a SEQPACKET socket to the JVM, of struct message. Sent: PID (isolated jobs: the pid of the job; this
- * process ends), READY, and FAILED. Received: GO. The command begins only then, so that a JVM that is killed before leaves
- * nothing behind. The socket is closed by the exec, and that is how the JVM knows that it went well. */
+ *   job-file PATH    created, empty, and named by CUDA_CHECKPOINT_JOB_FILE
+ *   preload PATH     added at the end of LD_PRELOAD
+ *   socket PATH, requests PATH       requests for snapshots are accepted, see requests.c
+ * Without an option, descriptors 0 to 2 and the environment are inherited. Files are opened here, since CRIU requires that
+ * files of an isolated process were opened inside.
+ * Descriptor 3 is a SEQPACKET socket to the JVM, of struct message. Sent: PID (the pid of an isolated process; this process
+ * exits), READY, and FAILED. Received: GO. The command is executed only then, so that a JVM that is killed before leaves no
+ * process behind. The exec closes the socket: that is the sign of success. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -54,14 +54,14 @@ static void must(int answer, enum step step) {
   if (answer < 0) fail(step, errno);
 }
 
-/* In place of what is mounted there, and not over it: CRIU would dump that too. */
+/* Replaces the mount, and does not cover it: CRIU would dump the covered mount, too. */
 static void mount_own(const char *point, const char *type, unsigned long flags, const char *data) {
   while (umount2(point, MNT_DETACH | UMOUNT_NOFOLLOW) == 0) {
   }
   must(mount(type, point, type, flags, data), MOUNTS);
 }
 
-/* The JVM takes who says READY for the process that it has heard the pid of: that has to be said first. */
+/* The JVM takes the sender of READY for the process whose pid it has received: PID must be sent first. */
 static void wait_until_told(const int told[2]) {
   char byte;
   ssize_t got;
@@ -72,8 +72,8 @@ static void wait_until_told(const int told[2]) {
   close(told[0]);
 }
 
-/* Goes on with what follows in a child of the JVM, not of this process: CLONE_PARENT. The memory is copied, as by fork. Then
- * the program is executed anew, so that its file is one of the new mount namespace: CRIU would not find it otherwise. */
+/* Continues in a child of the JVM, not of this process: CLONE_PARENT. The memory is copied, as by fork. Then the program is
+ * executed again, so that its file is in the new mount namespace: CRIU would not find it otherwise. */
 static void isolate(char **argv) {
   char program[4096];
   ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
@@ -89,10 +89,10 @@ static void isolate(char **argv) {
   }
   wait_until_told(told);
   must(mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL), MOUNTS);
-  /* The library's host memory is no part of the job: an image that names this mount could not be restored without it. */
+  /* The host memory of the library is not of the process: an image with this mount could not be restored without it. */
   umount2("/run/gpuprocess/memory", MNT_DETACH);
   mount_own("/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL);
-  /* Its own, so that copies of the job do not meet there, and what others keep there does not get into its image. */
+  /* Its own, so that copies of the process do not share it, and files of other processes are not in its image. */
   if (access("/dev/shm", F_OK) == 0) mount_own("/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777");
   must(fcntl(SOCKET, F_SETFD, 0), EXEC);
   argv[0] = "gpuprocess-start";
@@ -101,7 +101,7 @@ static void isolate(char **argv) {
   fail(NAMESPACES, errno);
 }
 
-/* Without waiting for the other end of a pipe that has a name. */
+/* Does not wait for the other end of a named pipe. */
 static void open_as(int number, const char *path, int flags, enum step step) {
   struct stat found;
   int file = open(path, flags | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);
@@ -129,7 +129,7 @@ static void preload(const char *library) {
   }
 }
 
-/* In the /dev/shm of an isolated job there is no other way to make it. It is the job's alone. */
+/* Created here, because an isolated process has its own /dev/shm. Only the process uses it. */
 static void make_job_file(const char *path) {
   int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   must(file, JOB_FILE);
@@ -156,7 +156,7 @@ static void apply(const char *name, char *value) {
   if (strcmp(name, "requests") == 0) must(listen_for_requests(socket_path, value), REQUESTS);
 }
 
-/* glibc's posix_spawn leaves the two signals that it uses itself ignored, and hides them from sigaction. */
+/* glibc's posix_spawn leaves the two signals that it uses ignored, and hides them from sigaction. */
 static void reset_signals(void) {
   const struct {
     void *handler;
@@ -179,7 +179,7 @@ int start_job(int argc, char **argv) {
   ssize_t got;
   do got = recv(SOCKET, &answer, sizeof answer, 0);
   while (got < 0 && errno == EINTR);
-  if (got != sizeof answer || answer.kind != GO) _exit(124); /* the JVM is gone, or does not want the job */
+  if (got != sizeof answer || answer.kind != GO) _exit(124); /* the JVM has exited, or gave up the start */
   if (getsid(0) != getpid()) must(setsid() < 0 ? -1 : 0, EXEC);
   must(begin_to_serve(SOCKET, argv - 2, argv + each + 1), REQUESTS);
   execvp(argv[each + 1], argv + each + 1);

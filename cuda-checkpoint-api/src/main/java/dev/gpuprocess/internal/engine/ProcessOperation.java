@@ -247,8 +247,8 @@ public final class ProcessOperation {
   /**
    * Locks the process.
    *
-   * @param stop ends the wait: the driver cannot cancel a lock, so the call is abandoned, and continues
-   *     until the GPU work has ended or the timeout has passed
+   * @param stop ends the wait: the driver cannot cancel a lock, so the call is abandoned, and
+   *     continues until the GPU work has ended or the timeout has passed
    */
   void lock(Duration timeout, Stop stop) {
     if (stop.isAskedEarly()) {

@@ -128,8 +128,7 @@ class StateDirectoryTest {
   @ParameterizedTest
   @CsvSource({"size=64k, is full", "'size=4m,nr_inodes=1', has no inodes left"})
   @OutsideUse("A17")
-  void refusesAFullFileSystemAndReportsIt(String options, String expected)
-      throws IOException {
+  void refusesAFullFileSystemAndReportsIt(String options, String expected) throws IOException {
     Path disk = Files.createDirectory(parent.resolve("disk"));
     try (TmpFs full = TmpFs.mount(disk, options)) {
       StateDirectory state = new StateDirectory(full.point());
