@@ -2,7 +2,7 @@
 #ifndef JOB_H
 #define JOB_H
 
-/* Becomes the job; see start.c. */
+/* Executes the command; see start.c. */
 int start_job(int argc, char **argv);
 
 /* Ends a job when the JVM that has started it ends; see guard.c. */

@@ -191,7 +191,7 @@ static const char *ask(bool urgent) {
   if (send_request()) return NULL;
   request.urgent = false;
   request.open = was_open;
-  return "refused: no controller takes requests of this job now";
+  return "refused: no controller accepts requests of this process now";
 }
 
 static bool takes(const char *line, const char *verb, const char **rest) {
@@ -207,7 +207,7 @@ static void serve_line(struct client *client) {
   socklen_t size = sizeof peer;
   bool urgent = strcmp(line, "now") == 0;
   if (getsockopt(client->fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || (peer.uid != 0 && peer.uid != geteuid())) {
-    answer(client, "refused: only the user of the job may ask");
+    answer(client, "refused: only the user of the process may ask");
   } else if (urgent || strcmp(line, "idle") == 0) {
     bool inside = is_inside(peer.pid);
     const char *refusal = inside && waiting() == WAITING ? "refused: too many wait for a snapshot" : ask(urgent);
@@ -293,7 +293,7 @@ static void tick(void) {
     if (client->fd >= 0 && !client->waits && ++client->ticks > SPEAK_TICKS) answer(client, "refused: nothing was asked");
   }
   if (request.open && ++request.ticks % LOOK_TICKS == 0 && !is_taken())
-    answer_all("refused: the controller of this job has exited");
+    answer_all("refused: the controller of this process has exited");
 }
 
 static void end(int status) {
@@ -308,7 +308,7 @@ static void end(int status) {
     sigprocmask(SIG_UNBLOCK, &all, NULL);
     signal(number, SIG_DFL);
     kill(getpid(), number);
-    _exit(128 + number); /* the first process of a pid namespace is not ended by its own signals */
+    _exit(128 + number); /* its own signals do not kill the first process of a pid namespace */
   }
   _exit(WEXITSTATUS(status));
 }

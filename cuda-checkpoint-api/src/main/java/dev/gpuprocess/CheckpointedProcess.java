@@ -3,8 +3,8 @@ package dev.gpuprocess;
 import dev.gpuprocess.cuda.GpuMap;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.internal.dump.Dump;
+import dev.gpuprocess.internal.engine.MemoryWait;
 import dev.gpuprocess.internal.engine.Resumption;
-import dev.gpuprocess.internal.engine.RoomWait;
 import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.ResumeOptions;
@@ -86,7 +86,7 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
    */
   public LockedProcess restore(ResumeOptions options) {
     return whenThereIsRoom(
-        new RoomWait(self.tree(), options),
+        new MemoryWait(self.tree(), options),
         options,
         () ->
             self.bringBack(
@@ -98,7 +98,7 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
                 LockedProcess::new));
   }
 
-  private <T> T whenThereIsRoom(RoomWait wait, ResumeOptions options, Supplier<T> attempt) {
+  private <T> T whenThereIsRoom(MemoryWait wait, ResumeOptions options, Supplier<T> attempt) {
     wait.requireNotCancelled();
     options.fallbackImage().ifPresent(directory -> makeImage(directory, options));
     return orPoisoned(() -> wait.retrying(attempt));
@@ -108,7 +108,7 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
     DumpOptions.Builder dump = LEAVE_RUNNING.toBuilder();
     options.cancellation().ifPresent(dump::cancellation);
     dump(directory, dump.build());
-    self.tree().members().forEach(each -> each.hasFallbackImage(directory));
+    self.tree().members().forEach(each -> each.setFallbackImage(directory));
   }
 
   /**
@@ -130,10 +130,10 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
    * @return the running process
    */
   public RunningProcess resume(ResumeOptions options) {
-    return resume(options, new RoomWait(self.tree(), options));
+    return resume(options, new MemoryWait(self.tree(), options));
   }
 
-  private RunningProcess resume(ResumeOptions options, RoomWait wait) {
+  private RunningProcess resume(ResumeOptions options, MemoryWait wait) {
     return whenThereIsRoom(
         wait,
         options,
@@ -203,9 +203,9 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
   public void close() {
     self.close(
         () -> {
-          ResumeOptions options = RoomWait.asWhenClosing(self.tree().context.timeouts());
+          ResumeOptions options = MemoryWait.asWhenClosing(self.tree().context.timeouts());
           RunningProcess unused =
-              resume(options, new RoomWait(self.tree(), options).despiteInterrupts());
+              resume(options, new MemoryWait(self.tree(), options).despiteInterrupts());
         });
   }
 }

@@ -18,12 +18,11 @@ import dev.gpuprocess.internal.cuda.LibNvml;
 import dev.gpuprocess.internal.doctor.Doctor;
 import dev.gpuprocess.internal.doctor.ProcessList;
 import dev.gpuprocess.internal.dump.AmdTree;
-import dev.gpuprocess.internal.engine.SettledState;
 import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.internal.engine.TreeSearch;
 import dev.gpuprocess.internal.launch.LaunchedRoot;
 import dev.gpuprocess.internal.launch.RequestChannel;
-import dev.gpuprocess.internal.lock.StateDirectory;
+import dev.gpuprocess.internal.state.StateDirectory;
 import dev.gpuprocess.internal.pool.HostMemoryPool;
 import dev.gpuprocess.internal.recovery.RecoveredProcess;
 import dev.gpuprocess.internal.recovery.Recovery;
@@ -129,7 +128,7 @@ public final class GpuCheckpoints {
 
   private static RunningProcess running(long pid, Supplier<GpuProcess> look) {
     GpuProcess found =
-        SettledState.look(look, GpuProcess::state, each -> ((LiveProcess) each).self.tree(), "of");
+        TreeSearch.settled(look, GpuProcess::state, each -> ((LiveProcess) each).self.tree(), "of");
     if (found instanceof RunningProcess running) {
       return running;
     }

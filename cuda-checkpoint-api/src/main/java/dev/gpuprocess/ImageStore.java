@@ -16,7 +16,7 @@ import dev.gpuprocess.internal.image.ImageNaming;
 import dev.gpuprocess.internal.image.KnownImages;
 import dev.gpuprocess.internal.image.StoreDirectory;
 import dev.gpuprocess.internal.image.StorePrune;
-import dev.gpuprocess.internal.journal.Journal;
+import dev.gpuprocess.internal.state.Journal;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.RestoreOptions;

@@ -89,7 +89,7 @@ public final class LaunchedProcess {
    * @return true from the end of a dump to the end of a restore by this JVM
    */
   public boolean isDumped() {
-    return job.isAway();
+    return job.isInImage();
   }
 
   /**

@@ -4,7 +4,8 @@ import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.internal.engine.Resumption;
 import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.internal.engine.TrackedProcess;
-import dev.gpuprocess.internal.launch.Departure;
+import dev.gpuprocess.internal.launch.LaunchedRoot;
+import dev.gpuprocess.internal.launch.LaunchedRoot.DumpInProgress;
 import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.nio.file.Path;
@@ -44,9 +45,9 @@ public final class PoisonedProcess extends LiveProcess implements GpuProcess {
           image + " was made of another process than " + identity() + ": nothing was touched");
     }
     image.verify();
-    try (Departure departure = Departure.of(identity())) {
+    try (DumpInProgress dump = LaunchedRoot.dumping(identity())) {
       end();
-      departure.done();
+      dump.done();
     }
     return image.restore();
   }
@@ -114,7 +115,7 @@ public final class PoisonedProcess extends LiveProcess implements GpuProcess {
                 Set.of(ProcessState.LOCKED, ProcessState.RUNNING),
                 operation ->
                     new Resumption(operation.members(), ResumeOptions.ofDefaults())
-                        .evenIfPoisoned()
+                        .includePoisoned()
                         .resumeFound(),
                 RunningProcess::new));
   }

@@ -5,7 +5,6 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.WrongStateException;
 import dev.gpuprocess.internal.context.EngineContext;
-import dev.gpuprocess.internal.engine.SettledState;
 import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.internal.engine.TrackedTree;
 import dev.gpuprocess.internal.engine.TreeSearch;
@@ -41,7 +40,7 @@ record SnapshotSubject(EngineContext context, ProcessIdentity root) {
    *     taken it from running
    */
   StateHandle running() {
-    TrackedTree now = SettledState.look(this::find, SnapshotSubject::state, each -> each, VERB);
+    TrackedTree now = TreeSearch.settled(this::find, SnapshotSubject::state, each -> each, VERB);
     ProcessState state = state(now);
     if (state != ProcessState.RUNNING) {
       throw new WrongStateException(

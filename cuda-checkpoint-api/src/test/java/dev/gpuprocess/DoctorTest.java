@@ -93,7 +93,7 @@ class DoctorTest {
     assertTells(diagnosis, Severity.OK, "libcuda", "CUDA 13.0, driver ");
     for (String function :
         List.of("GetState", "GetRestoreThreadId", "Lock", "Checkpoint", "Restore", "Unlock")) {
-      assertTells(diagnosis, Severity.OK, "cuCheckpointProcess" + function, "is there");
+      assertTells(diagnosis, Severity.OK, "cuCheckpointProcess" + function, "is available");
     }
     assertTells(diagnosis, Severity.OK, "GPU pairs", "another GPU");
     assertTells(diagnosis, Severity.OK, "custom storage", "host memory only");
@@ -290,7 +290,7 @@ class DoctorTest {
 
       String monitor = "child " + counter.fork("nvml");
       Diagnosis mixed = checkpoints.doctor(counter.pid(), image, releasing);
-      assertTells(mixed, Severity.PROBLEM, monitor, "it cannot be taken from it");
+      assertTells(mixed, Severity.PROBLEM, monitor, "a dump cannot release it");
     }
   }
 
@@ -354,7 +354,7 @@ class DoctorTest {
   @Test
   void pidThatNobodyHasIsAProblem() {
     for (long pid : new long[] {0, -1, 4_194_304, Long.MAX_VALUE}) {
-      assertTells(checkpoints.doctor(pid), Severity.PROBLEM, "process " + pid, "is not there");
+      assertTells(checkpoints.doctor(pid), Severity.PROBLEM, "process " + pid, "does not exist");
     }
   }
 

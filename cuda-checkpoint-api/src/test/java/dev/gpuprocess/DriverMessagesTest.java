@@ -116,7 +116,7 @@ class DriverMessagesTest {
               ProcessUnfitException.Reason.UNSUPPORTED_BY_DRIVER,
               () -> checkpoints.inspect(counter.pid()));
       machine.clearFaults();
-      assertTrue(e.getMessage().contains("when it is asked for the state of"), e.getMessage());
+      assertTrue(e.getMessage().contains("to getState of"), e.getMessage());
       assertFalse(e.getMessage().contains("managed memory"), e.getMessage());
       assertEquals("RunningProcess", checkpoints.inspect(counter.pid()).getClass().getSimpleName());
     }

@@ -20,7 +20,7 @@ import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.internal.cuda.LibNvml;
 import dev.gpuprocess.internal.reservation.GpuMemoryNeed;
-import dev.gpuprocess.internal.reservation.GpuUsage;
+import dev.gpuprocess.internal.state.GpuUsage;
 import dev.gpuprocess.options.ResumeOptions;
 import java.io.IOException;
 import java.nio.file.Path;

@@ -2,7 +2,7 @@ package dev.gpuprocess;
 
 import dev.gpuprocess.cuda.GpuReading;
 import dev.gpuprocess.internal.cuda.LibNvml;
-import dev.gpuprocess.internal.reservation.GpuUsage;
+import dev.gpuprocess.internal.state.GpuUsage;
 import java.nio.file.Path;
 import java.util.Optional;
 

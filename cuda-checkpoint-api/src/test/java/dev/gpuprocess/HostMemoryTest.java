@@ -140,11 +140,11 @@ class HostMemoryTest {
       GpuCheckpoints.Builder builder = checkpoints.toBuilder();
       String prepared =
           copies(builder.hostMemory(HostMemory.in(TMPFS)).build().doctor(pattern.pid()));
-      assertTrue(prepared.contains("into host memory that is made before"), prepared);
+      assertTrue(prepared.contains("into host memory that is prepared"), prepared);
       String mapped = copies(builder.hostMemory(HostMemory.none()).build().doctor(pattern.pid()));
       assertTrue(mapped.contains("memory that the driver maps"), mapped);
       String alone = copies(builder.driverHook(false).build().doctor(pattern.pid()));
-      assertTrue(alone.contains("by its own thread alone: the settings say so"), alone);
+      assertTrue(alone.contains("with one thread: the settings disable the driver hook"), alone);
     }
   }
 

@@ -52,7 +52,8 @@ class PoisonTest {
     CudaDriverException e = assertThrows(CudaDriverException.class, suspended::resume);
     assertEquals(CudaResult.OPERATING_SYSTEM, e.failure().cudaResult());
     assertEquals(ProcessState.CHECKPOINTED, e.failure().after());
-    assertTrue(e.getMessage().contains("has run out of GPU memory before"), e.getMessage());
+    assertTrue(
+        e.getMessage().contains("an earlier restore has run out of GPU memory"), e.getMessage());
     job.machine().clearFaults();
     suspended.close();
     assertEquals(101, job.counter().increment());

@@ -14,7 +14,7 @@ import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.internal.linux.ProcessKey;
-import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.options.Timeouts;
 import dev.gpuprocess.progress.Step;
 import dev.gpuprocess.progress.StepListener;

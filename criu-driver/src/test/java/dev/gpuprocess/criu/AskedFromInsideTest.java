@@ -85,7 +85,8 @@ class AskedFromInsideTest {
       """;
 
   private static final String BUSY = "refused: a snapshot is being made, ask again when it is done";
-  private static final String NOBODY = "refused: no controller takes requests of this job now";
+  private static final String NOBODY =
+      "refused: no controller accepts requests of this process now";
   private static final int TOO_MANY = 70;
 
   @TempDir Path directory;

@@ -4,7 +4,7 @@ import dev.gpuprocess.cuda.CudaDriver;
 import dev.gpuprocess.cuda.GpuInventory;
 import dev.gpuprocess.image.ImageKey;
 import dev.gpuprocess.internal.call.BoundedInventory;
-import dev.gpuprocess.internal.lock.StateDirectory;
+import dev.gpuprocess.internal.state.StateDirectory;
 import dev.gpuprocess.internal.pool.HostMemoryPool;
 import dev.gpuprocess.options.Timeouts;
 import dev.gpuprocess.progress.StepListener;

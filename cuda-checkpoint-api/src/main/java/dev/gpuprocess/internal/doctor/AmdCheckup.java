@@ -15,14 +15,14 @@ import java.util.Optional;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** Checks what processes on AMD GPUs need. */
+/** Checks the requirements of processes on AMD GPUs. */
 final class AmdCheckup {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
   static final String SUBJECT = "AMD GPUs";
 
-  /** By which ROCm uses them. */
+  /** The device file through which ROCm uses them. */
   static final Path DEVICE = Path.of("/dev/kfd");
 
   private final Checkup checkup;
@@ -30,9 +30,9 @@ final class AmdCheckup {
   private final Path device;
 
   /**
-   * Prepares it.
+   * Creates the checks.
    *
-   * @param device {@link #DEVICE}, or what stands for it
+   * @param device {@link #DEVICE}, or its replacement in a test
    */
   AmdCheckup(Checkup checkup, EngineContext context, Path device) {
     this.checkup = checkup;
@@ -40,7 +40,7 @@ final class AmdCheckup {
     this.device = device;
   }
 
-  /** The machine. Without such a GPU nothing is missing. */
+  /** Checks the machine. Without such a GPU nothing is missing. */
   void look(CriuDriver criu) {
     boolean present = Files.exists(device);
     Optional<Path> plugin = Optional.empty();
@@ -54,24 +54,24 @@ final class AmdCheckup {
       }
       missing = String.valueOf(e.getMessage());
     }
-    String here = present ? device + " is there" : "there is no " + device;
+    String here = present ? device + " exists" : "there is no " + device;
     if (plugin.isPresent()) {
       checkup.ok(SUBJECT, "%s, and CRIU's plugin for them is %s".formatted(here, plugin.get()));
     } else if (present) {
-      checkup.warning(SUBJECT, here + ", and no job on them can be dumped", missing);
+      checkup.warning(SUBJECT, here + ", and no process on them can be dumped", missing);
     } else {
       checkup.ok(SUBJECT, here);
     }
   }
 
-  /** What a dump of an AMD process needs besides CRIU. */
+  /** Checks the plugin that a dump of an AMD process needs. */
   void lookAtPlugin(CriuDriver criu) {
     checkup
-        .ask(SUBJECT, context.timeouts().call(), () -> criu.locate(GpuPlugin.AMDGPU))
+        .query(SUBJECT, context.timeouts().call(), () -> criu.locate(GpuPlugin.AMDGPU))
         .ifPresent(found -> checkup.ok(SUBJECT, "CRIU's plugin for them is " + found));
   }
 
-  /** Unknown is no problem of AMD GPUs: other checks tell what may not be read of the process. */
+  /** Returns the device; empty also if it is not known, which other checks report. */
   private static Optional<String> visibleDevice(ProcessIdentity root) {
     try {
       return AmdTree.deviceOf(root.pid());
@@ -82,13 +82,13 @@ final class AmdCheckup {
   }
 
   /**
-   * A process tree.
+   * Checks a process tree.
    *
-   * @return whether it is an AMD process; false where that cannot be read
+   * @return whether it is an AMD process; false if that cannot be read
    */
-  boolean isJob(ProcessIdentity root) {
+  boolean isAmdProcess(ProcessIdentity root) {
     return checkup
-        .ask(root, SUBJECT, context.timeouts().call(), () -> visibleDevice(root).orElse(null))
+        .query(root, SUBJECT, context.timeouts().call(), () -> visibleDevice(root).orElse(null))
         .map(
             held -> {
               checkup.ok(

@@ -1,11 +1,18 @@
 package dev.gpuprocess.internal.doctor;
 
+import dev.gpuprocess.cuda.CudaAnswer;
+import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.doctor.Diagnosis;
 import dev.gpuprocess.doctor.Finding;
 import dev.gpuprocess.doctor.Finding.Severity;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.internal.call.BoundedCall;
+import dev.gpuprocess.internal.call.StateReading;
+import dev.gpuprocess.internal.context.EngineContext;
+import dev.gpuprocess.internal.linux.ProcessKey;
+import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.internal.text.Printable;
+import dev.gpuprocess.process.ProcessIdentity;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -16,7 +23,7 @@ import java.util.concurrent.TimeoutException;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
-/** Collects findings. A check that throws or never returns is a finding too. */
+/** Collects findings. A check that throws or does not return is also a finding. */
 final class Checkup {
 
   private final List<Finding> findings = new ArrayList<>();
@@ -28,7 +35,7 @@ final class Checkup {
     add(new Finding(Severity.OK, subject, what, ""));
   }
 
-  /** It works; the cure would make it work better. */
+  /** Adds a finding without a problem, and a cure that would improve it. */
   void ok(String subject, String what, String cure) {
     add(new Finding(Severity.OK, subject, what, cure));
   }
@@ -50,7 +57,7 @@ final class Checkup {
     try {
       body.run();
     } catch (GpuCheckpointException e) {
-      // Its message says what to do.
+      // The message has the cure.
       problem(subject, String.valueOf(e.getMessage()), "");
     } catch (RuntimeException e) {
       problem(subject, "cannot be checked: " + e, "run as root");
@@ -58,11 +65,11 @@ final class Checkup {
   }
 
   /**
-   * Runs a check that only reads. If it fails or takes too long, as on a file system that hangs,
-   * that is a problem; late findings are dropped.
+   * Runs a check that only reads. If it fails or takes too long, for example on a file system that
+   * hangs, that is a problem; late findings are dropped.
    */
   void look(String subject, Duration deadline, Runnable body) {
-    ask(subject, deadline, () -> found(body)).ifPresent(found -> found.forEach(this::add));
+    query(subject, deadline, () -> found(body)).ifPresent(found -> found.forEach(this::add));
   }
 
   private List<Finding> found(Runnable body) {
@@ -77,56 +84,75 @@ final class Checkup {
   }
 
   /**
-   * Asks a question; it is a problem if there is no answer.
+   * Runs a query; it is a problem if it does not return.
    *
-   * @return empty when there was no answer
+   * @return the result; empty if there is none
    */
-  <T> Optional<T> ask(String subject, Duration deadline, Supplier<@Nullable T> question) {
-    return ask("doctor: " + subject, subject, deadline, question);
+  <T> Optional<T> query(String subject, Duration deadline, Supplier<@Nullable T> query) {
+    return query("doctor: " + subject, subject, deadline, query);
   }
 
-  /**
-   * Asks a question about something that may hang for its own reasons.
-   *
-   * @param about the subject, such as a process
-   */
-  <T> Optional<T> ask(
-      Object about, String subject, Duration deadline, Supplier<@Nullable T> question) {
+  /** Runs a query about a resource, such as a process, with which all queries may hang. */
+  <T> Optional<T> query(
+      Object resource, String subject, Duration deadline, Supplier<@Nullable T> query) {
     String name = "doctor: " + subject;
     return await(
         subject,
         deadline,
         () -> {
-          BoundedCall.requireCapacity(about, name);
+          BoundedCall.requireCapacity(resource, name);
           return BoundedCall.run(
-              about,
+              resource,
               name,
               deadline,
-              () -> Optional.ofNullable(question.get()),
+              () -> Optional.ofNullable(query.get()),
               (value, failure) -> {});
         });
   }
 
-  /** A wait that bounds itself. */
-  interface Waiting<T> {
-    Optional<T> answer() throws TimeoutException;
+  /** A query with its own deadline. */
+  private interface BoundedQuery<T> {
+    Optional<T> run() throws TimeoutException;
   }
 
   /**
-   * Waits for an answer; it is a problem if there is none.
+   * Reads the state of a process from the driver.
    *
-   * @return empty when there was no answer
+   * @param process a process that is not stopped
+   * @return empty if the driver does not answer
    */
-  <T> Optional<T> await(String subject, Duration deadline, Waiting<T> question) {
+  Optional<CudaAnswer<ProcessState>> state(
+      EngineContext context, String subject, ProcessIdentity process) {
+    Duration deadline = context.timeouts().call();
+    StateReading reading = StateReading.ask(context.cuda(), process.pid());
+    return await(
+        subject,
+        deadline,
+        () -> {
+          try {
+            return Optional.of(reading.await(deadline));
+          } catch (TimeoutException e) {
+            reading.leave();
+            Optional<String> busy = ProcessLock.describe(ProcessKey.of(process), context.state());
+            busy.ifPresent(verb -> warning(subject, verb, "wait for it"));
+            if (busy.isEmpty()) {
+              throw e;
+            }
+            return Optional.empty();
+          }
+        });
+  }
+
+  private <T> Optional<T> await(String subject, Duration deadline, BoundedQuery<T> query) {
     try {
-      return question.answer();
+      return query.run();
     } catch (TimeoutException e) {
       problem(
           subject,
           "does not answer within " + Printable.of(deadline),
-          "look for what hangs in the kernel's log (dmesg) and in the mounts");
+          "look in the kernel's log (dmesg) and at the mounts for the reason");
     } catch (GpuCheckpointException | IllegalArgumentException e) {
-      // Its message says what to do.
+      // The message has the cure.
       problem(subject, String.valueOf(e.getMessage()), "");
     } catch (RuntimeException | LinkageError e) {
       problem(subject, "cannot be checked: " + e, "run as root");
@@ -134,7 +160,7 @@ final class Checkup {
     return Optional.empty();
   }
 
-  /** Whether a check of this subject was successful. */
+  /** Returns whether a check of this subject was successful. */
   boolean hasPassed(String subject) {
     return findings.stream()
         .anyMatch(found -> found.severity() == Severity.OK && found.subject().equals(subject));

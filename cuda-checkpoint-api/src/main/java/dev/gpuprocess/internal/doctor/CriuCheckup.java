@@ -12,13 +12,13 @@ import java.time.Duration;
 import java.util.Optional;
 import java.util.stream.Stream;
 
-/** Checks CRIU and what it needs. */
+/** Checks CRIU and its requirements. */
 final class CriuCheckup {
 
-  /** A driver should bound its own calls; this is for one that does not. */
+  /** For a CRIU driver whose calls have no deadline of their own. */
   private static final Duration DEADLINE = Duration.ofMinutes(2);
 
-  /** The check that tells whether CRIU works here. */
+  /** The subject of the check whether CRIU works here. */
   static final String CHECK = "criu check";
 
   private static final String FIREWALL = "iptables-restore";
@@ -31,22 +31,22 @@ final class CriuCheckup {
     this.context = context;
   }
 
-  /** The CRIU driver, if there is one. */
+  /** Returns the CRIU driver, if there is one. */
   Optional<CriuDriver> driver() {
-    return checkup.ask("CRIU", DEADLINE, context::criu);
+    return checkup.query("CRIU", DEADLINE, context::criu);
   }
 
   /**
-   * The CRIU driver for the dump of a process; without a CRIU that works here that is a problem of
-   * the dump.
+   * Returns the CRIU driver for the dump of a process. A CRIU that does not work here is a problem
+   * of the dump.
    */
   Optional<CriuDriver> driverForDump() {
     Optional<CriuDriver> driver = driver();
     Optional<Finding> finding =
-        driver.flatMap(criu -> checkup.ask("CRIU", DEADLINE, () -> versionOrWhyNot(criu)));
+        driver.flatMap(criu -> checkup.query("CRIU", DEADLINE, () -> versionOrWhyNot(criu)));
     finding.ifPresent(checkup::add);
     if (finding.isEmpty()) {
-      checkup.add(noDump("there is no answer from CRIU"));
+      checkup.add(noDump("CRIU does not answer"));
     }
     return driver.filter(criu -> !finding.map(Finding::isProblem).orElse(true));
   }
@@ -83,20 +83,20 @@ final class CriuCheckup {
         .noneMatch(directory -> Files.isExecutable(Path.of(directory, FIREWALL)))) {
       checkup.warning(
           FIREWALL,
-          "is not on the PATH; CRIU runs it to dump connected TCP sockets"
-              + " (CriuOptions.tcpEstablished), and for nothing else",
+          "is not on the PATH; CRIU runs it only to dump connected TCP sockets"
+              + " (CriuOptions.tcpEstablished)",
           "install iptables if you need that");
     }
   }
 
   private void lookAt(CriuDriver criu) {
     checkup
-        .ask("CRIU", DEADLINE, criu::version)
+        .query("CRIU", DEADLINE, criu::version)
         .ifPresent(
             version -> {
               checkup.ok("CRIU", fit(version));
               checkup
-                  .ask(
+                  .query(
                       CHECK,
                       DEADLINE,
                       () -> {

@@ -41,10 +41,10 @@ public final class Doctor {
     return checkup.diagnosis();
   }
 
-  /** The GPU memory in use, as NVML reports it; another finding says if it does not. */
+  /** Returns the GPU memory in use; another check reports if NVML does not answer. */
   private long bytesOnGpus() {
     return new Checkup()
-            .ask("GPUs", context.timeouts().call(), context.gpus()::gpus)
+            .query("GPUs", context.timeouts().call(), context.gpus()::gpus)
             .flatMap(found -> found)
             .orElse(List.of())
             .stream()
@@ -56,7 +56,7 @@ public final class Doctor {
   public Diagnosis ofProcess(long pid, @Nullable Path image, DumpOptions options) {
     Optional<ProcessIdentity> identity = ProcessIdentity.of(pid);
     if (identity.isEmpty()) {
-      checkup.problem("process " + pid, "is not there", "look for the job's pid again");
+      checkup.problem("process " + pid, "does not exist", "check the pid");
       return checkup.diagnosis();
     }
     checkup.look("process " + pid, () -> lookAt(identity.get(), image, options));
@@ -65,13 +65,13 @@ public final class Doctor {
 
   private void lookAt(ProcessIdentity identity, @Nullable Path image, DumpOptions options) {
     AmdCheckup amd = new AmdCheckup(checkup, context, AmdCheckup.DEVICE);
-    boolean isAmdJob = amd.isJob(identity);
-    ProcessCheckup process = new ProcessCheckup(checkup, context, identity, !isAmdJob);
+    boolean isAmd = amd.isAmdProcess(identity);
+    ProcessCheckup process = new ProcessCheckup(checkup, context, identity, !isAmd);
     if (!process.look()) {
       return;
     }
-    if (isAmdJob) {
-      lookAtAmdJob(identity, process, amd, image, options);
+    if (isAmd) {
+      lookAtAmdProcess(identity, process, amd, image, options);
       return;
     }
     MemoryCheckup memory = new MemoryCheckup(checkup, context, identity);
@@ -79,8 +79,8 @@ public final class Doctor {
       checkup.look(
           "GPU memory",
           process.state() == ProcessState.CHECKPOINTED
-              ? memory::lookAtWayBack
-              : memory::lookAtWayOff);
+              ? memory::checkResumeCapacity
+              : memory::checkSuspendCapacity);
     }
     TreeCheckup tree =
         new TreeCheckup(
@@ -101,8 +101,8 @@ public final class Doctor {
     lookAtPlace(dump, image);
   }
 
-  /** What the CUDA driver and NVML say is of no use there. */
-  private void lookAtAmdJob(
+  /** Checks a process for which the CUDA driver and NVML report nothing. */
+  private void lookAtAmdProcess(
       ProcessIdentity root,
       ProcessCheckup process,
       AmdCheckup amd,
@@ -129,7 +129,7 @@ public final class Doctor {
           .forEach(
               (subject, look) ->
                   checkup
-                      .ask(subject, context.timeouts().call(), look)
+                      .query(subject, context.timeouts().call(), look)
                       .ifPresent(found -> checkup.ok(subject, found)));
     }
   }

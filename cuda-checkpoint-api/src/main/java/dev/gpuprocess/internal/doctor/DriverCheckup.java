@@ -17,13 +17,10 @@ import java.util.Optional;
 /** Checks the CUDA driver and the GPUs. */
 final class DriverCheckup {
 
-  /**
-   * A pid above the kernel's highest: no process ever has it, so each function fails at once and
-   * changes nothing.
-   */
-  private static final int NOBODY = Integer.MAX_VALUE;
+  /** A pid above the kernel's limit: each function fails at once and changes nothing. */
+  private static final int NO_PROCESS = Integer.MAX_VALUE;
 
-  /** What {@code cuDriverGetVersion} returns for driver 580 and for driver 615. */
+  /** The results of {@code cuDriverGetVersion} of driver 580 and of driver 615. */
   private static final int FIRST_WITH_PAIRS = 13000;
 
   private static final int FIRST_WITH_STORAGE = 13040;
@@ -43,13 +40,13 @@ final class DriverCheckup {
   }
 
   void look() {
-    checkup.ask("libcuda", deadline, cuda::version).ifPresent(this::lookAtDriver);
+    checkup.query("libcuda", deadline, cuda::version).ifPresent(this::lookAtDriver);
     lookAtGpus();
   }
 
   private void lookAtDriver(int version) {
     Optional<String> driver =
-        checkup.ask("NVML", deadline, context.gpus()::driverVersion).flatMap(found -> found);
+        checkup.query("NVML", deadline, context.gpus()::driverVersion).flatMap(found -> found);
     checkup.ok(
         "libcuda",
         "supports CUDA %s.%s%s"
@@ -73,17 +70,18 @@ final class DriverCheckup {
 
   private void lookAtFunctions() {
     Map<String, Runnable> functions = new LinkedHashMap<>();
-    functions.put("cuCheckpointProcessGetState", () -> cuda.getState(NOBODY));
-    functions.put("cuCheckpointProcessGetRestoreThreadId", () -> cuda.getRestoreThreadId(NOBODY));
-    functions.put("cuCheckpointProcessLock", () -> cuda.lock(NOBODY, 1));
-    functions.put("cuCheckpointProcessCheckpoint", () -> cuda.checkpoint(NOBODY));
-    functions.put("cuCheckpointProcessRestore", () -> cuda.restore(NOBODY, List.of()));
-    functions.put("cuCheckpointProcessUnlock", () -> cuda.unlock(NOBODY));
+    functions.put("cuCheckpointProcessGetState", () -> cuda.getState(NO_PROCESS));
+    functions.put(
+        "cuCheckpointProcessGetRestoreThreadId", () -> cuda.getRestoreThreadId(NO_PROCESS));
+    functions.put("cuCheckpointProcessLock", () -> cuda.lock(NO_PROCESS, 1));
+    functions.put("cuCheckpointProcessCheckpoint", () -> cuda.checkpoint(NO_PROCESS));
+    functions.put("cuCheckpointProcessRestore", () -> cuda.restore(NO_PROCESS, List.of()));
+    functions.put("cuCheckpointProcessUnlock", () -> cuda.unlock(NO_PROCESS));
     functions.forEach(
         (name, call) ->
             checkup
-                .ask(name, deadline, () -> isThere(call))
-                .ifPresent(there -> tellFunction(name, there)));
+                .query(name, deadline, () -> isThere(call))
+                .ifPresent(found -> addFunction(name, found)));
   }
 
   private static boolean isThere(Runnable call) {
@@ -98,32 +96,32 @@ final class DriverCheckup {
     }
   }
 
-  private void tellFunction(String name, boolean there) {
-    if (there) {
-      checkup.ok(name, "is there");
+  private void addFunction(String name, boolean found) {
+    if (found) {
+      checkup.ok(name, "is available");
     } else {
       checkup.problem(name, "is missing from this driver", "update to driver 570 or later");
     }
   }
 
   private void lookAtGpus() {
-    Optional<GpuReading> asked =
-        checkup.ask("GPUs", deadline, context.gpus()::read).flatMap(found -> found);
-    if (asked.isEmpty()) {
+    Optional<GpuReading> reading =
+        checkup.query("GPUs", deadline, context.gpus()::read).flatMap(found -> found);
+    if (reading.isEmpty()) {
       checkup.warning(
           "GPUs",
           "NVML reports none, so a resume cannot be protected from running out of GPU memory",
           "install the driver's libnvidia-ml.so.1");
       return;
     }
-    List<Gpu> gpus = asked.get().gpus();
-    for (String unreadable : asked.get().unreadable()) {
+    List<Gpu> gpus = reading.get().gpus();
+    for (String unreadable : reading.get().unreadable()) {
       checkup.problem(
           "GPUs",
           "NVML cannot read " + unreadable + ", so no process is resumed there",
           "run nvidia-smi, and look for Xid lines in the kernel's log (dmesg)");
     }
-    if (gpus.isEmpty() && asked.get().unreadable().isEmpty()) {
+    if (gpus.isEmpty() && reading.get().unreadable().isEmpty()) {
       checkup.problem(
           "GPUs", "NVML finds none", "check that the device is passed to this machine (lspci)");
       return;
@@ -144,7 +142,7 @@ final class DriverCheckup {
             users.isEmpty() ? "" : ", used by " + users);
   }
 
-  /** The driver creates them when it is loaded; a container must be given them. */
+  /** The driver creates them when it is loaded; a container gets them from its runtime. */
   private void lookAtDeviceFiles() {
     for (String name : List.of("/dev/nvidiactl", "/dev/nvidia-uvm")) {
       Path file = Path.of(name);
@@ -152,7 +150,7 @@ final class DriverCheckup {
         checkup.warning(
             name,
             Files.exists(file)
-                ? "cannot be opened by this user, who therefore cannot start CUDA programs"
+                ? "cannot be opened by this user, so this user cannot start CUDA programs"
                 : "is missing, so CUDA programs cannot start here",
             Files.exists(file)
                 ? "give the user read and write permission"
@@ -164,8 +162,8 @@ final class DriverCheckup {
     } else {
       checkup.ok(
           "persistence",
-          "nvidia-persistenced is not seen here; without it a GPU that nobody uses is shut down, and"
-              + " the next resume starts it anew",
+          "nvidia-persistenced is not visible here; without it an idle GPU is shut down, and the next"
+              + " resume initialises it again",
           "start it, or run nvidia-smi -pm 1");
     }
   }

@@ -1,9 +1,9 @@
 package dev.gpuprocess.internal.doctor;
 
-import dev.gpuprocess.internal.lock.StateDirectory;
 import dev.gpuprocess.internal.proc.Capabilities;
 import dev.gpuprocess.internal.proc.Capabilities.Capability;
 import dev.gpuprocess.internal.proc.HostMemory;
+import dev.gpuprocess.internal.state.StateDirectory;
 import dev.gpuprocess.internal.text.Bytes;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -19,9 +19,9 @@ final class HostCheckup {
   private final Capabilities ours;
 
   /**
-   * Checks a machine.
+   * Creates the checks of a machine.
    *
-   * @param root where its {@code /proc} and {@code /sys} are
+   * @param root the directory of its {@code /proc} and {@code /sys}
    * @param ours the capabilities of this JVM
    */
   HostCheckup(Checkup checkup, Path root, Capabilities ours) {
@@ -42,12 +42,12 @@ final class HostCheckup {
       checkup.ok(
           "rights for CRIU", "it inherits CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE from this JVM");
     } else if (checkup.hasPassed(CriuCheckup.CHECK)) {
-      checkup.ok("rights for CRIU", "it gets them in another way, as criu check shows");
+      checkup.ok("rights for CRIU", "it has them, as criu check shows");
     } else {
       checkup.problem(
           "rights for CRIU",
           "a program started from here has neither CAP_SYS_ADMIN nor CAP_CHECKPOINT_RESTORE, and"
-              + " CRIU refuses to work without",
+              + " CRIU needs one of them",
           "run as root, or give the JVM or the criu program one of them, or have sudo run"
               + " CRIU for this user (docs/criu-as-root.md)");
     }
@@ -72,7 +72,7 @@ final class HostCheckup {
     if (scope.equals("3")) {
       checkup.problem(
           "ptrace_scope",
-          "is 3: no process may trace another, not even root's, and CRIU must",
+          "is 3: no process may trace another, not even as root, and CRIU must",
           "boot with another value of kernel.yama.ptrace_scope; 3 cannot be changed at run time");
     } else if (!scope.equals("0") && !mayTrace) {
       checkup.problem(
@@ -98,9 +98,9 @@ final class HostCheckup {
   }
 
   /**
-   * What is moved off the GPUs must fit in the host's memory.
+   * Checks whether the host has memory for all the GPU memory in use.
    *
-   * @param onGpus how much processes hold on the GPUs, in bytes
+   * @param onGpus the GPU memory that processes hold, in bytes
    */
   void lookAtMemory(long onGpus) {
     HostMemory memory;
@@ -109,35 +109,31 @@ final class HostCheckup {
     } catch (IOException e) {
       throw new UncheckedIOException(e);
     }
-    String what =
+    String amounts =
         "%s available, %s of swap free; processes hold %s on the GPUs"
             .formatted(
                 Bytes.text(memory.available()), Bytes.text(memory.swap()), Bytes.text(onGpus));
     if (memory.room() < onGpus) {
       checkup.warning(
-          "host memory", what + ", so not all can be suspended at once", "suspend one by one");
+          "host memory", amounts + ", so not all can be suspended at once", "suspend one by one");
     } else {
-      checkup.ok("host memory", what);
+      checkup.ok("host memory", amounts);
     }
   }
 
   void lookAtStateDirectory(StateDirectory directory) {
-    Optional<String> trouble = directory.trouble();
-    if (trouble.isPresent()) {
+    Optional<String> obstacle = directory.obstacle();
+    if (obstacle.isPresent()) {
       checkup.problem(
           "state directory",
-          trouble.get() + "; without it nothing is suspended",
+          obstacle.get() + "; without it no process is suspended",
           "fix that, or name another directory in GPUPROCESS_STATE_DIR");
     } else {
       checkup.ok("state directory", directory.path() + " can be written");
     }
   }
 
-  /**
-   * Checks a directory for images.
-   *
-   * @param directory where an image is to be written
-   */
+  /** Checks the directory for an image. */
   void lookAtImageDirectory(Path directory) {
     if (!Files.isDirectory(directory) || !Files.isWritable(directory)) {
       checkup.problem(
@@ -147,8 +143,8 @@ final class HostCheckup {
       return;
     }
     try {
-      long room = Files.getFileStore(directory).getUsableSpace();
-      checkup.ok("image directory", "%s has %s free".formatted(directory, Bytes.text(room)));
+      long free = Files.getFileStore(directory).getUsableSpace();
+      checkup.ok("image directory", "%s has %s free".formatted(directory, Bytes.text(free)));
     } catch (IOException e) {
       checkup.problem(
           "image directory", directory + " does not report its free space: " + e, "name another");

@@ -2,14 +2,14 @@ package dev.gpuprocess.internal.doctor;
 
 import dev.gpuprocess.cuda.GpuMap;
 import dev.gpuprocess.internal.context.EngineContext;
-import dev.gpuprocess.internal.journal.Journal;
-import dev.gpuprocess.internal.journal.JournalEntry;
 import dev.gpuprocess.internal.memory.DriverHook;
+import dev.gpuprocess.internal.state.Journal;
+import dev.gpuprocess.internal.state.JournalEntry;
 import dev.gpuprocess.internal.proc.ControlGroup;
 import dev.gpuprocess.internal.proc.HostMemory;
 import dev.gpuprocess.internal.reservation.GpuMemoryCheck;
 import dev.gpuprocess.internal.reservation.GpuMemoryRefusal;
-import dev.gpuprocess.internal.reservation.GpuUsage;
+import dev.gpuprocess.internal.state.GpuUsage;
 import dev.gpuprocess.internal.text.Bytes;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
@@ -18,7 +18,7 @@ import java.util.List;
 import java.util.Optional;
 import java.util.OptionalLong;
 
-/** Checks how much memory a process holds on the GPUs, and whether it fits where it would go. */
+/** Checks the GPU memory of a process, and whether a suspend or resume has memory for it. */
 final class MemoryCheckup {
 
   private final Checkup checkup;
@@ -31,23 +31,23 @@ final class MemoryCheckup {
     this.process = process;
   }
 
-  /** For a checkpointed process: whether a resume would be refused. */
-  void lookAtWayBack() {
+  /** Checks whether the resume of a checkpointed process would be refused. */
+  void checkResumeCapacity() {
     GpuUsage held =
         new Journal(context.state()).find(process).map(JournalEntry::held).orElse(GpuUsage.UNKNOWN);
     if (checkup
-        .ask("GPUs", context.timeouts().call(), context.gpus()::read)
+        .query("GPUs", context.timeouts().call(), context.gpus()::read)
         .flatMap(found -> found)
         .isEmpty()) {
       checkup.warning(
           "GPU memory",
           "there is no NVML here, so a resume cannot be protected from running out of GPU memory",
-          "make sure that as much is free as it held: " + held);
+          "make sure that as much memory is free as it held: " + held);
       return;
     }
     Optional<GpuMemoryRefusal> shortage =
         checkup
-            .ask(
+            .query(
                 "GPU memory",
                 context.timeouts().call(),
                 new GpuMemoryCheck(
@@ -60,20 +60,20 @@ final class MemoryCheckup {
       checkup.ok(
           "GPU memory",
           held.complete()
-              ? "there is room for what it held: " + held
-              : "there is room for the most that it can have held");
+              ? "there is enough for the memory that it held: " + held
+              : "there is enough for the most that it can have held");
     } else {
       checkup.problem(
           "GPU memory",
           shortage.get().text(),
           shortage.get().isKnown()
               ? "free some, or let resume wait (ResumeOptions.waitForMemory)"
-              : "free more, or state what it held with ResumeOptions.needs");
+              : "free more, or declare its needs with ResumeOptions.needs");
     }
   }
 
-  /** For a process on the GPU: whether the host has room for what a suspend moves there. */
-  void lookAtWayOff() {
+  /** Checks whether the host has memory for the suspend of a process on the GPU. */
+  void checkSuspendCapacity() {
     GpuUsage held = heldNow();
     long bytes = held.bytes();
     if (bytes == 0) {
@@ -81,9 +81,9 @@ final class MemoryCheckup {
     }
     checkup.ok("GPU memory", "it holds " + held);
     lookAtHost(bytes);
-    boolean ours = isPrepared(bytes);
+    boolean prepared = isPrepared(bytes);
     OptionalLong limit = ControlGroup.memoryRoom(process.pid());
-    if (!ours && limit.isPresent() && limit.getAsLong() < bytes) {
+    if (!prepared && limit.isPresent() && limit.getAsLong() < bytes) {
       checkup.problem(
           "memory limit",
           "its control group allows %s more, and its GPU memory needs more: the kernel would kill it"
@@ -92,12 +92,14 @@ final class MemoryCheckup {
     }
   }
 
-  /** Tells which way the memory will go, and whether into host memory of this JVM. */
+  /** Reports how the memory will be copied; returns whether into host memory of this JVM. */
   private boolean isPrepared(long bytes) {
     Optional<String> obstacle =
-        context.driverHook() ? DriverHook.obstacle(process) : Optional.of("the settings say so");
+        context.driverHook()
+            ? DriverHook.obstacle(process)
+            : Optional.of("the settings disable the driver hook");
     if (obstacle.isPresent()) {
-      checkup.ok("copies", "the driver copies by its own thread alone: " + obstacle.get());
+      checkup.ok("copies", "the driver copies with one thread: " + obstacle.get());
       return false;
     }
     Optional<String> memory = context.hostMemory().obstacle(bytes);
@@ -105,8 +107,8 @@ final class MemoryCheckup {
         "copies",
         "the driver's copies are divided among threads, into "
             + memory
-                .map(why -> "memory that the driver maps, and CRIU dumps it: " + why)
-                .orElse("host memory that is made before, and from there into an image"));
+                .map(why -> "memory that the driver maps and CRIU dumps: " + why)
+                .orElse("host memory that is prepared, and from there into an image"));
     return memory.isEmpty();
   }
 
@@ -129,7 +131,7 @@ final class MemoryCheckup {
     return GpuUsage.of(
         process.pid(),
         checkup
-            .ask("GPUs", context.timeouts().call(), context.gpus()::read)
+            .query("GPUs", context.timeouts().call(), context.gpus()::read)
             .flatMap(found -> found));
   }
 }

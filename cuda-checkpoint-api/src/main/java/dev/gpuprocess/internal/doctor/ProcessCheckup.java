@@ -8,12 +8,12 @@ import dev.gpuprocess.error.UnsupportedResource;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.dump.DumpCheck;
 import dev.gpuprocess.internal.inherited.GpuHandles;
-import dev.gpuprocess.internal.journal.Journal;
-import dev.gpuprocess.internal.journal.JournalEntry;
-import dev.gpuprocess.internal.journal.ProcessHistory;
+import dev.gpuprocess.internal.state.Journal;
+import dev.gpuprocess.internal.state.JournalEntry;
+import dev.gpuprocess.internal.state.ProcessHistory;
 import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.linux.Processes;
-import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.internal.proc.Freezer;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
@@ -25,7 +25,7 @@ import java.util.List;
 import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
-/** Checks one process: its state, and what would prevent a suspend, resume or dump. */
+/** Checks one process: its state, and the obstacles to a suspend, resume or dump. */
 final class ProcessCheckup {
 
   private final Checkup checkup;
@@ -33,42 +33,40 @@ final class ProcessCheckup {
   private final ProcessIdentity process;
   private final String subject;
   private final List<Integer> children;
-  private final DriverQuestion driver;
   private @Nullable ProcessState state;
   private boolean driverAnswers;
 
-  /** What the journal says of a restore that ran out of GPU memory; null for none. */
+  /** The history of a process of which a restore ran out of GPU memory; otherwise null. */
   private @Nullable ProcessHistory poison;
 
   private final boolean asksDriver;
 
   /**
-   * Prepares it.
+   * Creates the checks.
    *
-   * @param asksDriver whether it is to be asked for the state; an AMD process has none there
+   * @param asksDriver whether the driver reports a state; an AMD process has none
    */
   ProcessCheckup(
       Checkup checkup, EngineContext context, ProcessIdentity process, boolean asksDriver) {
     this.asksDriver = asksDriver;
     this.checkup = checkup;
-    this.driver = new DriverQuestion(checkup, context);
     this.context = context;
     this.process = process;
     this.subject = "process " + process.pid();
     this.children = ProcFs.descendants(process.pid());
   }
 
-  /** The state that the driver reports; null where it was not asked or did not answer. */
+  /** Returns the state that the driver reports; null if it did not answer or has none. */
   @Nullable ProcessState state() {
     return state;
   }
 
-  /** Whether the driver answered, be it that the process has no CUDA state. */
+  /** Returns whether the driver answered, also if the process has no CUDA state. */
   boolean driverAnswers() {
     return driverAnswers;
   }
 
-  /** Checks the process itself; false when it has ended, so that there is nothing more to check. */
+  /** Checks the process itself; false if it has exited, so that there is nothing more to check. */
   boolean look() {
     Optional<ProcStat> stat = Processes.stat(process);
     if (stat.isEmpty() || stat.get().isDead()) {
@@ -80,17 +78,17 @@ final class ProcessCheckup {
       return false;
     }
     checkup
-        .ask(process, subject, context.timeouts().call(), () -> describe(stat.get()))
-        .ifPresent(what -> checkup.ok(subject, what));
-    boolean reachable = lookAtWhatHoldsIt();
+        .query(process, subject, context.timeouts().call(), () -> describe(stat.get()))
+        .ifPresent(text -> checkup.ok(subject, text));
+    boolean reachable = isReachable();
     lookAtJournal();
-    Optional<Optional<String>> asked =
-        checkup.ask(
+    Optional<Optional<String>> lock =
+        checkup.query(
             process,
             "state directory",
             context.timeouts().call(),
             () -> ProcessLock.describe(ProcessKey.of(process), context.state()));
-    Optional<String> busy = asked.flatMap(found -> found);
+    Optional<String> busy = lock.flatMap(found -> found);
     if (busy.isPresent()) {
       checkup.warning(subject, busy.get(), "wait for it");
     } else if (reachable && asksDriver) {
@@ -108,8 +106,8 @@ final class ProcessCheckup {
             children.size());
   }
 
-  /** A driver call on a stopped process would hang. */
-  private boolean lookAtWhatHoldsIt() {
+  /** Returns whether driver calls on the process return: on a stopped process they would hang. */
+  private boolean isReachable() {
     Freezer.State frozen = Freezer.look().of(process.pid());
     if (frozen == Freezer.State.FROZEN) {
       checkup.problem(subject, "is in a frozen cgroup: driver calls on it would hang", "thaw it");
@@ -118,7 +116,7 @@ final class ProcessCheckup {
     if (frozen == Freezer.State.UNKNOWN) {
       checkup.warning(
           subject,
-          "has a control group that cannot be seen from here, so it is not known whether it is frozen",
+          "has a control group that is not visible from here, so whether it is frozen is not known",
           "run this in the host's cgroup namespace");
     }
     Optional<Standstill> still = Standstill.of(process.pid());
@@ -131,14 +129,14 @@ final class ProcessCheckup {
 
   private void lookAtJournal() {
     checkup
-        .ask(
+        .query(
             "journal",
             context.timeouts().call(),
             () -> new Journal(context.state()).find(process).orElse(null))
-        .ifPresent(this::tellEntry);
+        .ifPresent(this::addEntry);
   }
 
-  private void tellEntry(JournalEntry entry) {
+  private void addEntry(JournalEntry entry) {
     if (entry.history().poisoned()) {
       poison = entry.history();
       return;
@@ -158,20 +156,20 @@ final class ProcessCheckup {
   }
 
   private void lookAtState() {
-    Optional<CudaAnswer<ProcessState>> answer = driver.state("CUDA", process);
+    Optional<CudaAnswer<ProcessState>> answer = checkup.state(context, "CUDA", process);
     if (answer.isEmpty()) {
       return;
     }
     driverAnswers = true;
     state = answer.get().value();
     if (state == null) {
-      tellRefusal(answer.get().result());
+      addRefusal(answer.get().result());
     } else {
-      tellState(state);
+      addState(state);
     }
   }
 
-  private void tellRefusal(CudaResult result) {
+  private void addRefusal(CudaResult result) {
     if (result.equals(CudaResult.NOT_INITIALIZED)) {
       checkup.problem(
           "CUDA", "this process has no CUDA state", "wait until it has called cuInit, if it will");
@@ -185,7 +183,7 @@ final class ProcessCheckup {
     }
   }
 
-  private void tellState(ProcessState found) {
+  private void addState(ProcessState found) {
     switch (found) {
       case RUNNING -> checkup.ok("CUDA", "RUNNING");
       case LOCKED ->
@@ -193,7 +191,7 @@ final class ProcessCheckup {
               "CUDA",
               "LOCKED: its CUDA calls wait",
               "GpuProcess.inspect(%s) gives a LockedProcess to unlock".formatted(process.pid()));
-      case CHECKPOINTED -> tellCheckpointed();
+      case CHECKPOINTED -> addCheckpointed();
       case FAILED ->
           checkup.problem(
               "CUDA",
@@ -203,7 +201,7 @@ final class ProcessCheckup {
     }
   }
 
-  private void tellCheckpointed() {
+  private void addCheckpointed() {
     if (poison == null) {
       checkup.ok("CUDA", "CHECKPOINTED: it is off the GPU");
       return;
@@ -216,18 +214,19 @@ final class ProcessCheckup {
             + (image == null ? "an image of it, if there is one" : "its image " + image));
   }
 
-  /** Whether the driver refuses every restore of it. */
+  /** Returns whether the driver refuses every restore of it. */
   boolean isPoisoned() {
     return poison != null && state == ProcessState.CHECKPOINTED;
   }
 
   /**
-   * What CRIU would refuse, except what a suspend removes and what was reported for the children.
+   * Checks for resources that CRIU does not dump, except those that a suspend removes, and those
+   * that were reported for the children.
    */
   void lookAtDump(CriuDriver criu, DumpCheck dump) {
     List<Finding> findings =
         checkup
-            .ask(process, "dump", context.timeouts().transfer(), () -> dump.findings(criu))
+            .query(process, "dump", context.timeouts().transfer(), () -> dump.findings(criu))
             .orElse(List.of());
     for (Finding finding : findings) {
       UnsupportedResource resource = finding.resource();

@@ -11,18 +11,18 @@ import dev.gpuprocess.error.StateDirectoryException;
 import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.call.StateReading;
 import dev.gpuprocess.internal.context.EngineContext;
-import dev.gpuprocess.internal.journal.Journal;
-import dev.gpuprocess.internal.journal.JournalEntry;
+import dev.gpuprocess.internal.state.Journal;
+import dev.gpuprocess.internal.state.JournalEntry;
 import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.linux.ProcessSearch;
-import dev.gpuprocess.internal.lock.LockHolder;
-import dev.gpuprocess.internal.lock.ProcessLock;
-import dev.gpuprocess.internal.lock.StateDirectory;
+import dev.gpuprocess.internal.state.LockHolder;
+import dev.gpuprocess.internal.state.ProcessLock;
+import dev.gpuprocess.internal.state.StateDirectory;
 import dev.gpuprocess.internal.proc.CudaLibrary;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.reservation.PidNamespace;
-import dev.gpuprocess.internal.reservation.GpuUsage;
+import dev.gpuprocess.internal.state.GpuUsage;
 import dev.gpuprocess.internal.room.Holdings;
 import dev.gpuprocess.internal.text.Printable;
 import dev.gpuprocess.internal.time.Durations;
@@ -46,8 +46,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Lists the processes that use a GPU, and those that are suspended from one. Only reads, and takes
- * no lock. Each process is looked at within its part of one deadline. For one thread.
+ * Lists the processes that use a GPU, and suspended processes. Only reads, and takes no lock. Each
+ * process is read within its part of one deadline. For one thread.
  */
 public final class ProcessList {
 
@@ -57,16 +57,16 @@ public final class ProcessList {
 
   private final EngineContext context;
 
-  /** When the step under way must have ended. */
+  /** The end of the time for the present step. */
   private long end;
 
-  /** Prepares the list; nothing is read yet. */
+  /** Creates the list; nothing is read yet. */
   public ProcessList(EngineContext context) {
     this.context = context;
   }
 
   /**
-   * What /proc shows of a process.
+   * The data of a process in /proc.
    *
    * @param loadsCuda whether it may use CUDA, as far as its mappings can be read
    * @param still why the driver would not answer; empty if it would
@@ -79,11 +79,11 @@ public final class ProcessList {
   /** A process that may have to be listed. */
   private record Candidate(ProcessIdentity identity, Look look, @Nullable JournalEntry entry) {}
 
-  /** The question to the driver, or why it was not asked. */
-  private record Question(Candidate candidate, @Nullable StateReading reading, String note) {}
+  /** The query to the driver, or the reason why there is none. */
+  private record Query(Candidate candidate, @Nullable StateReading reading, String note) {}
 
   /**
-   * The processes that the journal knows of and that can be seen from here, by pid.
+   * Returns the processes that are in the journal and visible from here, by pid.
    *
    * @throws StateDirectoryException when the journal cannot be read
    */
@@ -107,7 +107,7 @@ public final class ProcessList {
       ProcessSearch search = entry.find();
       return search.isGone() ? Optional.empty() : search.process();
     } catch (ProcessUnreadableException e) {
-      LOG.debug("process {} cannot be looked at", entry.pid(), e);
+      LOG.debug("process {} cannot be read", entry.pid(), e);
       return Optional.empty();
     }
   }
@@ -126,39 +126,39 @@ public final class ProcessList {
         entry.history().label());
   }
 
-  /** A root may have ended. */
+  /** Returns a root, which may have exited. */
   private static Optional<ProcessIdentity> here(ProcessKey root) {
     return root.namespace() == ProcessKey.self().namespace()
         ? Optional.of(new ProcessIdentity(root.pid(), root.startTicks()))
         : root.find().process();
   }
 
-  /** The processes that use a GPU or are suspended, by pid. */
+  /** Returns the processes that use a GPU or are suspended, by pid. */
   public List<ListedProcess> all() {
     Map<ProcessIdentity, JournalEntry> entries = entriesIfReadable();
     Optional<GpuReading> reading = context.inventory().read();
     Set<Integer> onGpu = pidsOf(reading);
     end = Durations.end(context.timeouts().call());
-    List<Question> questions = candidates(entries, onGpu).stream().map(this::ask).toList();
+    List<Query> querys = candidates(entries, onGpu).stream().map(this::query).toList();
     end = Durations.end(context.timeouts().call());
     List<ListedProcess> all = new ArrayList<>();
-    for (Question each : questions) {
+    for (Query each : querys) {
       listed(each, reading, onGpu).ifPresent(all::add);
     }
     return all;
   }
 
-  /** Without the journal the driver and NVML still tell of the processes. */
+  /** Returns the entries; empty without a journal: the driver and NVML still report processes. */
   private Map<ProcessIdentity, JournalEntry> entriesIfReadable() {
     try {
       return entries();
     } catch (StateDirectoryException e) {
-      LOG.warn("it is not known who suspended which process: {}", e.getMessage());
+      LOG.warn("the controllers of suspended processes are not known: {}", e.getMessage());
       return Map.of();
     }
   }
 
-  /** Those that NVML lists, where its pids are those of our pid namespace. */
+  /** Returns the pids that NVML lists, if they are in our pid namespace. */
   private static Set<Integer> pidsOf(Optional<GpuReading> reading) {
     return reading.filter(PidNamespace::isOurs).stream()
         .flatMap(all -> all.gpus().stream())
@@ -174,7 +174,7 @@ public final class ProcessList {
     entries.keySet().forEach(each -> pids.add(each.pid()));
     List<Candidate> found = new ArrayList<>();
     for (int pid : pids) {
-      Optional<ProcessIdentity> identity = living(pid);
+      Optional<ProcessIdentity> identity = alive(pid);
       if (identity.isPresent()) {
         JournalEntry entry = entries.get(identity.get());
         Look look = look(identity.get());
@@ -186,32 +186,32 @@ public final class ProcessList {
     return found;
   }
 
-  private static Optional<ProcessIdentity> living(int pid) {
+  private static Optional<ProcessIdentity> alive(int pid) {
     try {
       return ProcFs.stat(pid)
           .filter(stat -> !stat.isDead())
           .map(stat -> new ProcessIdentity(pid, stat.startTicks()));
     } catch (ProcessUnreadableException e) {
-      LOG.debug("process {} cannot be looked at", pid, e);
+      LOG.debug("process {} cannot be read", pid, e);
       return Optional.empty();
     }
   }
 
   /**
-   * Half of the time that is left, so that there is some for the others: mappings and arguments
-   * cannot be read while the kernel holds the memory map of the process.
+   * Reads a process within half of the time that is left, so that the others get some: mappings and
+   * arguments cannot be read while the kernel holds the lock of the process's memory map.
    */
   private Look look(ProcessIdentity process) {
     try {
       BoundedCall.requireCapacity(process, NAME);
       return BoundedCall.run(
           process,
-          "look at process " + process.pid(),
+          "read process " + process.pid(),
           Durations.remaining(end).dividedBy(2),
           () -> read(process.pid()),
           (late, failed) -> {});
     } catch (TimeoutException | OperationInProgressException | ProcessUnreadableException e) {
-      LOG.debug("process {} cannot be looked at", process.pid(), e);
+      LOG.debug("process {} cannot be read", process.pid(), e);
       return Look.NONE;
     }
   }
@@ -225,10 +225,10 @@ public final class ProcessList {
         still(pid));
   }
 
-  /** Of other users' processes not all can be read. */
-  private static <T> T readable(int pid, Function<Integer, T> question, T otherwise) {
+  /** Reads a file that may not be readable, as that of another user's process. */
+  private static <T> T readable(int pid, Function<Integer, T> query, T otherwise) {
     try {
-      return question.apply(pid);
+      return query.apply(pid);
     } catch (ProcessUnreadableException e) {
       LOG.debug("process {} cannot be read", pid, e);
       return otherwise;
@@ -252,7 +252,7 @@ public final class ProcessList {
     return ids[1];
   }
 
-  /** What is stopped now, without waiting for a tracer to let it go. */
+  /** Returns why a process is stopped now, without waiting for a tracer to detach. */
   private static String still(int pid) {
     List<ProcStat> stopped = ProcFs.tasks(pid).stream().filter(ProcStat::isStopped).toList();
     if (!stopped.isEmpty()) {
@@ -261,35 +261,36 @@ public final class ProcessList {
     return ProcFs.isFrozen(pid) ? "it is in a frozen cgroup" : "";
   }
 
-  /** The driver does not answer about a process that is stopped, or that a verb is moving. */
-  private Question ask(Candidate candidate) {
+  /**
+   * Begins a query, unless the process is stopped or moved by a verb: the driver would not answer.
+   */
+  private Query query(Candidate candidate) {
     if (!candidate.look().still().isEmpty()) {
-      return new Question(candidate, null, candidate.look().still());
+      return new Query(candidate, null, candidate.look().still());
     }
     try {
       Optional<LockHolder> holder =
           ProcessLock.holder(ProcessKey.of(candidate.identity()), context.state());
       return holder.isPresent()
-          ? new Question(candidate, null, busy(holder.get()))
-          : new Question(
-              candidate, StateReading.ask(context.cuda(), candidate.identity().pid()), "");
+          ? new Query(candidate, null, busy(holder.get()))
+          : new Query(candidate, StateReading.ask(context.cuda(), candidate.identity().pid()), "");
     } catch (ProcessUnreadableException e) {
-      return new Question(candidate, null, String.valueOf(e.getMessage()));
+      return new Query(candidate, null, String.valueOf(e.getMessage()));
     }
   }
 
   private static String busy(LockHolder holder) {
-    return "%s is at work on it: %s".formatted(holder, holder.verb());
+    return "%s works on it: %s".formatted(holder, holder.verb());
   }
 
   private Optional<ListedProcess> listed(
-      Question question, Optional<GpuReading> reading, Set<Integer> onGpu) {
-    Candidate candidate = question.candidate();
+      Query query, Optional<GpuReading> reading, Set<Integer> onGpu) {
+    Candidate candidate = query.candidate();
     ProcessState state = null;
-    String note = question.note();
-    if (question.reading() != null) {
+    String note = query.note();
+    if (query.reading() != null) {
       try {
-        CudaAnswer<ProcessState> answer = answer(question.reading());
+        CudaAnswer<ProcessState> answer = answer(query.reading());
         state = answer.value();
         note = state == null ? note(answer.result()) : "";
         if (state == null
@@ -342,12 +343,12 @@ public final class ProcessList {
     try {
       return process.isAlive();
     } catch (ProcessUnreadableException e) {
-      LOG.debug("process {} cannot be looked at", process.pid(), e);
+      LOG.debug("process {} cannot be read", process.pid(), e);
       return true;
     }
   }
 
-  /** NVML does not list what is checkpointed. */
+  /** Returns the GPU memory of a process; from the journal if it is checkpointed. */
   private static GpuUsage held(
       Candidate candidate,
       @Nullable ProcessState state,

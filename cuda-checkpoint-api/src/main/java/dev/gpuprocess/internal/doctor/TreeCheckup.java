@@ -10,7 +10,7 @@ import dev.gpuprocess.internal.inherited.GpuHandles;
 import dev.gpuprocess.internal.inherited.Inheritance;
 import dev.gpuprocess.internal.inherited.NotReleasableException;
 import dev.gpuprocess.internal.linux.ProcessKey;
-import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.internal.machine.NcclPeers;
 import dev.gpuprocess.internal.proc.Freezer;
 import dev.gpuprocess.internal.proc.ProcFs;
@@ -20,7 +20,7 @@ import java.util.Optional;
 import java.util.function.IntPredicate;
 import org.jspecify.annotations.Nullable;
 
-/** Checks the processes around one: its children, and the ranks of its job. */
+/** Checks the children of a process, and the other ranks of its NCCL communicator. */
 final class TreeCheckup {
 
   private final Checkup checkup;
@@ -28,13 +28,12 @@ final class TreeCheckup {
   private final ProcessIdentity process;
   private final boolean asksDriver;
   private final boolean releases;
-  private final DriverQuestion driver;
 
   /**
-   * Prepares it.
+   * Creates the checks.
    *
    * @param asksDriver whether the driver answers at all
-   * @param releases whether a dump takes from children what they inherited by fork
+   * @param releases whether a dump releases device files that children inherited by fork
    */
   TreeCheckup(
       Checkup checkup,
@@ -47,7 +46,6 @@ final class TreeCheckup {
     this.process = process;
     this.asksDriver = asksDriver;
     this.releases = releases;
-    this.driver = new DriverQuestion(checkup, context);
   }
 
   /** Children that use a GPU prevent a dump of the tree, but not a suspend. */
@@ -59,7 +57,7 @@ final class TreeCheckup {
             "child " + child, "is in a frozen cgroup, so the tree cannot be dumped", "thaw it");
       }
       GpuHandles held = GpuHandles.of(child, () -> {});
-      Optional<CudaAnswer<ProcessState>> answer = asksDriver ? askState(child) : Optional.empty();
+      Optional<CudaAnswer<ProcessState>> answer = asksDriver ? state(child) : Optional.empty();
       ProcessState own = answer.map(CudaAnswer::value).orElse(null);
       if (own != null && own != ProcessState.CHECKPOINTED) {
         checkup.problem(
@@ -69,29 +67,27 @@ final class TreeCheckup {
             "take the CUDA processes of the tree together with GpuProcess, or suspend it too");
       } else if (!held.isEmpty()) {
         boolean hasNoCuda =
-            answer.filter(told -> told.result().equals(CudaResult.NOT_INITIALIZED)).isPresent();
-        tellHolder(child, held, hasNoCuda);
+            answer.filter(given -> given.result().equals(CudaResult.NOT_INITIALIZED)).isPresent();
+        addHolder(child, held, hasNoCuda);
       }
     }
   }
 
-  private void tellHolder(int child, GpuHandles held, boolean hasNoCuda) {
+  private void addHolder(int child, GpuHandles held, boolean hasNoCuda) {
     String device = held.first().orElseThrow();
     Optional<String> obstacle =
-        hasNoCuda ? obstacle(child, held) : Optional.of("the driver does not say what it is");
+        hasNoCuda ? obstacle(child, held) : Optional.of("the driver does not report its state");
     if (obstacle.isPresent()) {
       checkup.problem(
           "child " + child,
-          "holds %s, inherited by fork or opened for NVML alone, so the tree cannot be dumped%s"
+          "holds %s, inherited by fork or opened for NVML, so the tree cannot be dumped%s"
               .formatted(
                   device,
-                  releases
-                      ? ", and it cannot be taken from it (%s)".formatted(obstacle.get())
-                      : ""),
+                  releases ? ", and a dump cannot release it (%s)".formatted(obstacle.get()) : ""),
           ChildRefusal.CURES + "; end helpers that only use NVML");
     } else if (releases) {
       checkup.ok(
-          "child " + child, "holds %s, inherited by fork; a dump takes it".formatted(device));
+          "child " + child, "holds %s, inherited by fork; a dump releases it".formatted(device));
     } else {
       checkup.problem(
           "child " + child,
@@ -100,7 +96,7 @@ final class TreeCheckup {
     }
   }
 
-  /** As far as it shows without holding the child. */
+  /** Returns why it cannot be released, as far as that is known without stopping the child. */
   private Optional<String> obstacle(int child, GpuHandles held) {
     try {
       Optional<ProcessIdentity> identity = ProcessIdentity.of(child);
@@ -113,17 +109,18 @@ final class TreeCheckup {
     }
   }
 
-  /** Empty when the driver cannot be asked about a child, or does not answer. */
-  private Optional<CudaAnswer<ProcessState>> askState(int child) {
+  /** Returns the state of a child; empty if the driver would hang, or does not answer. */
+  private Optional<CudaAnswer<ProcessState>> state(int child) {
     return reachable(child)
-        ? ProcessIdentity.of(child).flatMap(identity -> driver.state("process " + child, identity))
+        ? ProcessIdentity.of(child)
+            .flatMap(identity -> checkup.state(context, "process " + child, identity))
         : Optional.empty();
   }
 
   /**
-   * Ranks that map each other's memory are carried by no driver below 610.
+   * Checks for ranks that map each other's memory, which no driver below 610 restores.
    *
-   * @param state what the driver says of the process; null when that has no CUDA state
+   * @param state the state of the process; null if it has no CUDA state
    */
   void lookAtNccl(@Nullable ProcessState state) {
     if (!asksDriver) {
@@ -134,14 +131,14 @@ final class TreeCheckup {
           other ->
               other == process.pid()
                   ? state != null
-                  : askState(other).map(CudaAnswer::value).isPresent();
-      NcclPeers.of(process.pid(), usesCuda, () -> {}).ifPresent(this::tellPeers);
+                  : state(other).map(CudaAnswer::value).isPresent();
+      NcclPeers.of(process.pid(), usesCuda, () -> {}).ifPresent(this::addPeers);
     } catch (ProcessUnreadableException e) {
       checkup.warning("NCCL", "cannot be checked: " + e.getMessage(), "");
     }
   }
 
-  private void tellPeers(NcclPeers peers) {
+  private void addPeers(NcclPeers peers) {
     if (peers.missing().isEmpty()) {
       checkup.ok("NCCL", peers.names() + " use it without mapping each other's memory");
     } else {
@@ -149,7 +146,7 @@ final class TreeCheckup {
           "NCCL",
           peers.names()
               + (peers.mayMapMemory()
-                  ? " use it in a way in which they map each other's memory, which no driver below 610 carries"
+                  ? " use it in a way that maps each other's GPU memory, which no driver below 610 restores"
                   : " use it without mapping each other's memory; PyTorch's rendezvous may use io_uring, which CRIU does not dump"),
           "start the process with " + peers.settings());
     }

@@ -1,3 +1,3 @@
-/** Checks the machine and processes for what would prevent a verb. */
+/** Checks the machine and processes for obstacles to a verb. */
 @org.jspecify.annotations.NullMarked
 package dev.gpuprocess.internal.doctor;

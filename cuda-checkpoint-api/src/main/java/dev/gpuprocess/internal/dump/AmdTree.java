@@ -5,9 +5,9 @@ import dev.gpuprocess.error.MachineUnfitException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.ProcessUnfitException;
 import dev.gpuprocess.internal.context.EngineContext;
-import dev.gpuprocess.internal.engine.MemberScan;
 import dev.gpuprocess.internal.engine.TrackedProcess;
 import dev.gpuprocess.internal.engine.TrackedTree;
+import dev.gpuprocess.internal.engine.TreeSearch;
 import dev.gpuprocess.internal.inherited.GpuHandles;
 import dev.gpuprocess.internal.proc.AmdDevices;
 import dev.gpuprocess.internal.proc.ProcFs;
@@ -35,13 +35,7 @@ public final class AmdTree {
    * @throws ProcessUnfitException with reason NOT_AMD when it is none
    */
   public static TrackedTree find(EngineContext context, long pid) {
-    ProcessIdentity root =
-        ProcessIdentity.of(pid)
-            .filter(ProcessIdentity::isAlive)
-            .orElseThrow(
-                () ->
-                    new NoSuchProcessException(
-                        "there is no process " + pid, Failure.of("of", pid)));
+    ProcessIdentity root = TreeSearch.aliveRoot(context, pid, "of");
     require(root, "of", () -> {});
     requireNoMembers(context, root);
     return TrackedTree.of(context, root, GpuPlugin.AMDGPU);
@@ -90,7 +84,7 @@ public final class AmdTree {
   private static void requireNoMembers(EngineContext context, ProcessIdentity root) {
     List<TrackedProcess> members;
     try {
-      members = new MemberScan(context, root, "of").all();
+      members = new TreeSearch(context, root, "of").members();
     } catch (MachineUnfitException e) {
       if (e.reason() != MachineUnfitException.Reason.NO_CUDA_DRIVER
           && e.reason() != MachineUnfitException.Reason.DRIVER_TOO_OLD) {

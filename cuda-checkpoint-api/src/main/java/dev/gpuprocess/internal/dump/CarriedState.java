@@ -1,12 +1,12 @@
 package dev.gpuprocess.internal.dump;
 
 import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.internal.launch.CarriedNativeFile;
 import dev.gpuprocess.internal.launch.CudaJobFile;
-import dev.gpuprocess.internal.launch.JobFile;
 import dev.gpuprocess.internal.linux.UnreadableImage;
-import dev.gpuprocess.internal.lock.StateDirectory;
 import dev.gpuprocess.internal.proc.FileNode;
 import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.state.StateDirectory;
 import dev.gpuprocess.internal.text.Printable;
 import dev.gpuprocess.internal.time.IoAction;
 import dev.gpuprocess.spi.RestoreListener;
@@ -43,7 +43,7 @@ public final class CarriedState implements RestoreListener {
   private final List<JvmPerformanceFile> files;
 
   /** By path: all processes of a tree have the same. */
-  private final Map<Path, JobFile> jobFiles;
+  private final Map<Path, CarriedNativeFile> jobFiles;
 
   private final Map<Path, CarriedJobFile> cudaJobFiles;
 
@@ -55,7 +55,7 @@ public final class CarriedState implements RestoreListener {
   private CarriedState(
       List<TaskSettings> tasks,
       List<JvmPerformanceFile> files,
-      Map<Path, JobFile> jobFiles,
+      Map<Path, CarriedNativeFile> jobFiles,
       Map<Path, CarriedJobFile> cudaJobFiles) {
     this.tasks = tasks;
     this.files = files;
@@ -73,14 +73,14 @@ public final class CarriedState implements RestoreListener {
   static CarriedState of(int root, int cudaVersion) {
     List<TaskSettings> tasks = new ArrayList<>();
     List<JvmPerformanceFile> files = new ArrayList<>();
-    Map<Path, JobFile> jobFiles = new LinkedHashMap<>();
+    Map<Path, CarriedNativeFile> jobFiles = new LinkedHashMap<>();
     for (int pid : ProcFs.tree(root)) {
       try {
         for (int task : ProcFs.threads(pid)) {
           TaskSettings.of(task).ifPresent(tasks::add);
         }
         JvmPerformanceFile.of(pid).ifPresent(files::add);
-        JobFile.of(pid).ifPresent(jobFile -> jobFiles.put(jobFile.path(), jobFile));
+        CarriedNativeFile.of(pid).ifPresent(jobFile -> jobFiles.put(jobFile.path(), jobFile));
       } catch (IOException e) {
         LOG.warn(
             "process {} will not get back all that it and its threads have: {}",
@@ -132,13 +132,13 @@ public final class CarriedState implements RestoreListener {
   public static CarriedState read(int pid, Path images) {
     List<TaskSettings> tasks = new ArrayList<>();
     List<JvmPerformanceFile> files = new ArrayList<>();
-    Map<Path, JobFile> jobFiles = new LinkedHashMap<>();
+    Map<Path, CarriedNativeFile> jobFiles = new LinkedHashMap<>();
     Map<Path, CarriedJobFile> cudaJobFiles = new LinkedHashMap<>();
     try {
       for (String line : Files.readAllLines(images.resolve(FILE), StandardCharsets.US_ASCII)) {
         Optional<TaskSettings> task = TaskSettings.parse(line);
         task.ifPresent(tasks::add);
-        Optional<JobFile> jobFile = JobFile.parse(line);
+        Optional<CarriedNativeFile> jobFile = CarriedNativeFile.parse(line);
         jobFile.ifPresent(found -> jobFiles.put(found.path(), found));
         Optional<CarriedJobFile> cudaJobFile = CarriedJobFile.parse(line);
         cudaJobFile.ifPresent(found -> cudaJobFiles.put(found.path(), found));
@@ -179,7 +179,7 @@ public final class CarriedState implements RestoreListener {
   /** As late as possible: until the pid exists, any JVM that starts removes these files again. */
   @Override
   public void preRestore() {
-    for (JobFile jobFile : jobFiles.values()) {
+    for (CarriedNativeFile jobFile : jobFiles.values()) {
       try {
         jobFile.putBack();
       } catch (IOException e) {

@@ -17,17 +17,18 @@ import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.internal.engine.StepRecorder;
 import dev.gpuprocess.internal.engine.TrackedTree;
-import dev.gpuprocess.internal.engine.TreeFailures;
 import dev.gpuprocess.internal.engine.TreeOperation;
+import dev.gpuprocess.internal.engine.VerbOutcome;
 import dev.gpuprocess.internal.image.ImageDirectory;
 import dev.gpuprocess.internal.image.ImagePlace;
 import dev.gpuprocess.internal.image.LogDirectory;
 import dev.gpuprocess.internal.image.StagedImage;
-import dev.gpuprocess.internal.journal.ImageEntry;
-import dev.gpuprocess.internal.launch.Departure;
-import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.internal.launch.LaunchedRoot;
+import dev.gpuprocess.internal.launch.LaunchedRoot.DumpInProgress;
 import dev.gpuprocess.internal.machine.MachineSurvey;
 import dev.gpuprocess.internal.pool.HostMemoryPool;
+import dev.gpuprocess.internal.state.ImageEntry;
+import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.DumpOptions;
@@ -110,7 +111,7 @@ public final class Dump {
                 steps.rethrow();
                 return new DumpedImage(image, steps.taken(), null);
               } catch (RuntimeException e) {
-                TreeFailures.tell(operation, e);
+                VerbOutcome.addMembers(operation, e);
                 throw e;
               }
             });
@@ -132,7 +133,7 @@ public final class Dump {
       int unused = job.advance();
       job.forget();
     } else {
-      job.members().forEach(each -> each.leaveAt(ProcessState.CHECKPOINTED));
+      job.members().forEach(each -> each.setState(ProcessState.CHECKPOINTED));
     }
     return image;
   }
@@ -156,10 +157,10 @@ public final class Dump {
 
   /** A process that was launched here has not ended because it is on disk. */
   private ImageDirectory intoItsEnd(Path directory) {
-    try (Departure departure = Departure.of(root)) {
+    try (DumpInProgress dump = LaunchedRoot.dumping(root)) {
       ImageDirectory image = into(directory);
       if (options.endsTree()) {
-        departure.done();
+        dump.done();
       }
       return image;
     }

@@ -16,7 +16,7 @@ import dev.gpuprocess.internal.linux.FileSystemStatus;
 import dev.gpuprocess.internal.proc.AmdDevices;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.SaveFileMappings;
-import dev.gpuprocess.internal.reservation.GpuUsage;
+import dev.gpuprocess.internal.state.GpuUsage;
 import dev.gpuprocess.internal.text.Bytes;
 import dev.gpuprocess.internal.text.NativePath;
 import dev.gpuprocess.options.DumpOptions;

@@ -3,7 +3,7 @@ package dev.gpuprocess.internal.dump;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.linux.ProcessKey;
-import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.internal.state.ProcessLock;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;

@@ -19,15 +19,15 @@ import dev.gpuprocess.internal.engine.TrackedTree;
 import dev.gpuprocess.internal.image.ImageDirectory;
 import dev.gpuprocess.internal.image.LogDirectory;
 import dev.gpuprocess.internal.image.VerifiedImage;
-import dev.gpuprocess.internal.journal.Journal;
-import dev.gpuprocess.internal.journal.ProcessHistory;
 import dev.gpuprocess.internal.launch.LaunchedRoot;
 import dev.gpuprocess.internal.linux.ProcessKey;
-import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.internal.machine.MachineCheck;
 import dev.gpuprocess.internal.proc.ProcFs;
-import dev.gpuprocess.internal.reservation.GpuUsage;
+import dev.gpuprocess.internal.state.GpuUsage;
 import dev.gpuprocess.internal.room.Holdings;
+import dev.gpuprocess.internal.state.Journal;
+import dev.gpuprocess.internal.state.ProcessHistory;
 import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.options.Cancellation;
@@ -109,7 +109,7 @@ public final class ImageRestore {
     Stop.requireNotCancelled(
         options.cancellation(), "restore", "image " + image.path(), manifest.pid());
     requireExpected(options);
-    Optional<LaunchedRoot> job = LaunchedRoot.take(dumped());
+    Optional<LaunchedRoot> job = LaunchedRoot.restoring(dumped());
     try {
       return run(options, job.isPresent());
     } finally {
@@ -117,9 +117,9 @@ public final class ImageRestore {
       job.ifPresent(
           launched -> {
             if (came == null) {
-              launched.notReturned();
+              launched.notRestored();
             } else {
-              launched.returned(came);
+              launched.restored(came);
             }
           });
     }
@@ -323,7 +323,7 @@ public final class ImageRestore {
       return TrackedTree.of(context, root, plugin);
     }
     List<TrackedProcess> members = members(root);
-    members.forEach(each -> each.isAt(ProcessState.CHECKPOINTED));
+    members.forEach(each -> each.foundIn(ProcessState.CHECKPOINTED));
     return TrackedTree.of(context, root, members);
   }
 

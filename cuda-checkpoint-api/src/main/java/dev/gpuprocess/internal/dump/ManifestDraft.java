@@ -10,7 +10,7 @@ import dev.gpuprocess.image.MemoryFile;
 import dev.gpuprocess.internal.engine.TrackedProcess;
 import dev.gpuprocess.internal.engine.TrackedTree;
 import dev.gpuprocess.internal.proc.ProcFs;
-import dev.gpuprocess.internal.reservation.GpuUsage;
+import dev.gpuprocess.internal.state.GpuUsage;
 import dev.gpuprocess.progress.Step;
 import dev.gpuprocess.spi.CriuDriver;
 import java.time.Instant;

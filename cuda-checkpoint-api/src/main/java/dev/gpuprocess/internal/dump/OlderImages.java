@@ -3,8 +3,8 @@ package dev.gpuprocess.internal.dump;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.image.ImageDirectory;
 import dev.gpuprocess.internal.image.Retention;
-import dev.gpuprocess.internal.journal.ImageEntry;
-import dev.gpuprocess.internal.journal.Journal;
+import dev.gpuprocess.internal.state.ImageEntry;
+import dev.gpuprocess.internal.state.Journal;
 import java.nio.file.Path;
 import java.util.List;
 

@@ -7,18 +7,17 @@ import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageKeptException;
 import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.call.Stop;
-import dev.gpuprocess.internal.engine.MemberScan;
 import dev.gpuprocess.internal.engine.Resumption;
 import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.internal.engine.StepRecorder;
 import dev.gpuprocess.internal.engine.Suspension;
 import dev.gpuprocess.internal.engine.TrackedProcess;
 import dev.gpuprocess.internal.engine.TrackedTree;
-import dev.gpuprocess.internal.engine.TreeFailures;
 import dev.gpuprocess.internal.engine.TreeOperation;
-import dev.gpuprocess.internal.engine.Undo;
+import dev.gpuprocess.internal.engine.TreeSearch;
+import dev.gpuprocess.internal.engine.VerbOutcome;
 import dev.gpuprocess.internal.image.ImageDirectory;
-import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.options.DumpOptions;
@@ -170,7 +169,7 @@ public final class RunningDump {
   /** Those included that came since the process was looked at. */
   private List<ProcessIdentity> members() {
     List<TrackedProcess> late =
-        new MemberScan(job.context, job.root, verb).newcomers(job.members());
+        new TreeSearch(job.context, job.root, verb).newMembers(job.members());
     return Stream.concat(job.members().stream(), late.stream()).map(each -> each.identity).toList();
   }
 
@@ -185,7 +184,7 @@ public final class RunningDump {
     try {
       resume(operation);
     } catch (RuntimeException | Error e) {
-      TreeFailures.tell(operation, e);
+      VerbOutcome.addMembers(operation, e);
       thrown = e;
     }
     Duration pause = Duration.ofNanos(System.nanoTime() - stopped);
@@ -202,7 +201,7 @@ public final class RunningDump {
     stopped = System.nanoTime();
     Suspension.leaving(operation);
     try {
-      operation.each().forEach(each -> each.target().note(verb, ProcessLock.Kind.MOVE));
+      operation.members().forEach(each -> each.process().note(verb, ProcessLock.Kind.MOVE));
       if (job.plugin() == null) {
         stopped = Suspension.suspend(operation, job.context.timeouts().lock(), stop);
       }
@@ -210,19 +209,19 @@ public final class RunningDump {
       return dump.get();
     } catch (ImageKeptException e) {
       // CRIU may have killed it, and the complete image may be all that is left of it.
-      operation.leaveWhereTheyAre();
-      TreeFailures.tell(operation, e);
+      operation.recordStates();
+      VerbOutcome.addMembers(operation, e);
       throw e;
     } catch (RuntimeException | Error e) {
-      new Undo(operation.members()).backTo(ProcessState.RUNNING, e);
-      TreeFailures.tell(operation, e);
+      Resumption.rollBack(operation.members(), ProcessState.RUNNING, e);
+      VerbOutcome.addMembers(operation, e);
       throw e;
     }
   }
 
   private void release(TreeOperation operation) {
     // Nothing is taken from a process that has begun to use CUDA since the tree was looked at.
-    new MemberScan(job.context, job.root, verb).newcomers(job.members()).forEach(operation::add);
+    new TreeSearch(job.context, job.root, verb).newMembers(job.members()).forEach(operation::add);
     operation.require(ProcessState.RUNNING);
     WorkLimit limit = WorkLimit.scanning("dump", job.root.pid(), options.deadline());
     TreeCheck tree = new TreeCheck(operation, limit, true);
@@ -233,7 +232,7 @@ public final class RunningDump {
     try {
       Resumption.patient(job.context, operation.members()).resumeCheckpointed();
     } finally {
-      operation.leaveWhereTheyAre();
+      operation.recordStates();
     }
   }
 

@@ -9,11 +9,12 @@ import dev.gpuprocess.error.UnsupportedResourceException;
 import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.MemoryFile;
 import dev.gpuprocess.internal.call.BoundedDiskTask;
+import dev.gpuprocess.internal.memory.DriverHook;
 import dev.gpuprocess.internal.engine.Member;
+import dev.gpuprocess.internal.engine.ProcessOperation;
 import dev.gpuprocess.internal.engine.StepRecorder;
 import dev.gpuprocess.internal.engine.TrackedProcess;
 import dev.gpuprocess.internal.image.StagedImage;
-import dev.gpuprocess.internal.memory.DriverHook;
 import dev.gpuprocess.internal.memory.OwnMemory;
 import dev.gpuprocess.internal.memory.SaveFiles;
 import dev.gpuprocess.internal.proc.AddressRange;
@@ -47,8 +48,8 @@ final class SaveFileStep implements AutoCloseable {
   private @Nullable List<ImageFile> written;
 
   /** Prepares; nothing is done yet. */
-  SaveFileStep(Member member, DumpOptions options) {
-    this.target = member.target();
+  SaveFileStep(ProcessOperation member, DumpOptions options) {
+    this.target = member.process();
     this.options = options;
     this.steps = member.steps();
   }

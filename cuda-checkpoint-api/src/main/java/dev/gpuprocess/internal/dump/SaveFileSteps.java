@@ -2,7 +2,7 @@ package dev.gpuprocess.internal.dump;
 
 import dev.gpuprocess.image.MemoryFile;
 import dev.gpuprocess.internal.call.BoundedDiskTask;
-import dev.gpuprocess.internal.engine.Member;
+import dev.gpuprocess.internal.engine.ProcessOperation;
 import dev.gpuprocess.internal.engine.TreeOperation;
 import dev.gpuprocess.internal.image.StagedImage;
 import dev.gpuprocess.internal.time.WorkLimit;
@@ -21,7 +21,7 @@ final class SaveFileSteps implements AutoCloseable {
 
   /** Prepares; nothing is done yet. */
   SaveFileSteps(TreeOperation operation, DumpOptions options) {
-    for (Member each : operation.members()) {
+    for (ProcessOperation each : operation.members()) {
       all.add(new SaveFileStep(each, options));
     }
   }

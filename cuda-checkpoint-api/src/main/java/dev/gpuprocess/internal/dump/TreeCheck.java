@@ -6,7 +6,7 @@ import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.ProcessStoppedException;
 import dev.gpuprocess.error.ProcessUnfitException;
-import dev.gpuprocess.internal.engine.DriverOperation;
+import dev.gpuprocess.internal.engine.ProcessOperation;
 import dev.gpuprocess.internal.engine.TrackedTree;
 import dev.gpuprocess.internal.engine.TreeOperation;
 import dev.gpuprocess.internal.inherited.GpuHandles;
@@ -159,8 +159,8 @@ final class TreeCheck {
     Set<Integer> tree = new HashSet<>(ProcFs.descendants(job.root.pid()));
     tree.add(job.root.pid());
     List<Integer> outside =
-        operation.each().stream()
-            .map(DriverOperation::pid)
+        operation.members().stream()
+            .map(ProcessOperation::pid)
             .filter(pid -> !tree.contains(pid))
             .toList();
     if (!outside.isEmpty()) {
@@ -180,7 +180,7 @@ final class TreeCheck {
    */
   Inheritance inheritanceOf(ProcessIdentity child) throws NotReleasableException {
     List<ProcessIdentity> users =
-        operation.each().stream().map(each -> each.target().identity).toList();
+        operation.members().stream().map(each -> each.process().identity).toList();
     return inheritances.computeIfAbsent(Inheritance.origin(child, users), Inheritance::new);
   }
 

@@ -2,10 +2,11 @@ package dev.gpuprocess.internal.engine;
 
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ProcessUnfitException;
+import dev.gpuprocess.progress.SkippedSnapshot.Reason;
 
 /**
- * A restore ran out of GPU memory, and the driver will never bring the process back. The state
- * object that ran the verb rethrows it together with a handle to what is left of the process.
+ * A restore ran out of GPU memory, and the driver refuses every later restore of the process. The
+ * state object that ran the verb rethrows it together with a handle to the poisoned process.
  */
 public final class GpuMemoryLostException extends ProcessUnfitException {
 

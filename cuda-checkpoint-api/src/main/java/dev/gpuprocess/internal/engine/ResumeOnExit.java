@@ -26,25 +26,25 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Resumes the processes that this JVM has suspended when it exits, where the settings say so. A
- * shutdown hook is registered only while there are such processes. State objects are not kept
- * alive. Safe for use by several threads.
+ * Resumes the processes that this JVM has suspended when it exits, if the settings request it. A
+ * shutdown hook is registered only while there are such processes. Does not keep state objects from
+ * garbage collection. Safe for use by several threads.
  */
 final class ResumeOnExit {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
-  /** Cancelled when this JVM exits. Together with the map it is guarded by the map's lock. */
+  /** Cancelled when this JVM exits. Guarded by the monitor of {@link #AWAY}. */
   private static final Cancellation EXIT = new Cancellation();
 
-  /** Those that are not running, or may soon not be. */
+  /** The trees that are not running, or may soon not be. */
   private static final Map<ProcessKey, TrackedTree> AWAY = new HashMap<>();
 
   private static @Nullable Thread hook;
 
   private ResumeOnExit() {}
 
-  /** Has the exit of this JVM end a verb early that leads away from running. */
+  /** Lets the exit of this JVM end a verb that leads away from running. */
   static void endEarly(TrackedTree tree, Stop stop) {
     if (tree.context.resumeOnExit()) {
       stop.when(EXIT, Stop.Reason.EXITING);
@@ -52,7 +52,7 @@ final class ResumeOnExit {
   }
 
   /**
-   * Notes that a verb is about to take a process away from running.
+   * Records that a verb is about to take a process away from running.
    *
    * @throws OperationCancelledException when this JVM is exiting; nothing was touched
    */
@@ -61,7 +61,7 @@ final class ResumeOnExit {
       return;
     }
     synchronized (AWAY) {
-      if (EXIT.isCancelled() || !isRegistered()) {
+      if (EXIT.isCancelled() || !register()) {
         throw new OperationCancelledException(
             "%s of %s was not begun because this JVM is exiting".formatted(verb, tree.name()),
             Failure.of(verb, tree.root.pid()));
@@ -71,8 +71,8 @@ final class ResumeOnExit {
     }
   }
 
-  /** False when it is too late, as this JVM is exiting. */
-  private static boolean isRegistered() {
+  /** Registers the shutdown hook; false when it is too late, as this JVM is exiting. */
+  private static boolean register() {
     if (hook != null) {
       return true;
     }
@@ -86,7 +86,7 @@ final class ResumeOnExit {
     }
   }
 
-  /** Looks after each verb whether the process is running again, or gone. */
+  /** Removes the record after a verb, if the process is running again, or has exited. */
   static void settle(TrackedTree tree) {
     if (!tree.context.resumeOnExit()) {
       return;
@@ -148,12 +148,12 @@ final class ResumeOnExit {
     }
   }
 
-  /** A verb under way may take as long as a lock does, and a restore waits for memory. */
+  /** Returns the time for one tree: a verb under way may take a lock's time, a restore waits. */
   private static Duration limit(Timeouts timeouts) {
     return Durations.plus(Durations.plus(timeouts.lock(), timeouts.call()), timeouts.memory());
   }
 
-  /** Waits for verbs under way: a dump is not undone. */
+  /** Resumes a tree after the verb that is under way on it: a dump is not rolled back. */
   private static void resume(TrackedTree tree, long end) {
     while (true) {
       int generation = tree.generation();
@@ -180,7 +180,7 @@ final class ResumeOnExit {
         }
       } catch (StaleStateException e) {
         if (tree.isCurrent(generation)) {
-          LOG.info("{} is left alone as this JVM exits: {}", tree.name(), e.getMessage());
+          LOG.info("{} is not resumed as this JVM exits: {}", tree.name(), e.getMessage());
           return;
         }
       } catch (RuntimeException | Error e) {

@@ -1,116 +1,172 @@
 package dev.gpuprocess.internal.engine;
 
+import dev.gpuprocess.cuda.CudaDriver;
+import dev.gpuprocess.cuda.CudaResult;
 import dev.gpuprocess.cuda.GpuPair;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.Failure;
-import dev.gpuprocess.error.InsufficientGpuMemoryException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.memory.DividedCopy;
+import dev.gpuprocess.internal.memory.DriverHook;
+import dev.gpuprocess.internal.memory.LockGate;
 import dev.gpuprocess.internal.pool.HostMemoryPool;
 import dev.gpuprocess.internal.pool.PreparedMemory;
 import dev.gpuprocess.internal.reservation.GpuMemoryRefusal;
-import dev.gpuprocess.internal.reservation.GpuUsage;
+import dev.gpuprocess.internal.state.GpuUsage;
 import dev.gpuprocess.internal.reservation.Reservation;
 import dev.gpuprocess.internal.reservation.ReservedGpus;
+import dev.gpuprocess.internal.room.ReservedRoom;
+import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.options.ResumeOptions;
+import dev.gpuprocess.process.ProcessIdentity;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.function.Consumer;
 import java.util.function.Function;
+import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The way back to the GPU: restore all members into room that was reserved for all of them, then
- * unlock all. Members that are further already are left out, so that it can be done again.
+ * Brings processes back towards running, each as its state requires: all checkpointed members are
+ * restored into memory that was reserved for all of them, then all locked members are unlocked.
+ * Resume, the rollback of a failed verb, a call that returns after its deadline, and recovery use
+ * it. A member that is closer to running is left out, so that a resume can be repeated.
  */
 public final class Resumption {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
-  private final List<Member> members;
+  private final List<ProcessOperation> members;
   private final ResumeOptions options;
   private final boolean waits;
-  private boolean poisonedToo;
+  private boolean includesPoisoned;
 
-  private Resumption(List<Member> members, ResumeOptions options, boolean waits) {
+  private Resumption(List<ProcessOperation> members, ResumeOptions options, boolean waits) {
     this.members = List.copyOf(members);
     this.options = options;
     this.waits = waits;
   }
 
-  /** One that is refused when there is no room; its caller waits, without the lock. */
-  public Resumption(List<Member> members, ResumeOptions options) {
+  /** Creates one that is refused when GPU memory is missing; its caller waits, without the lock. */
+  public Resumption(List<ProcessOperation> members, ResumeOptions options) {
     this(members, options, false);
   }
 
-  /** One that waits for room as long as closing would, with the lock held. */
-  public static Resumption patient(EngineContext context, List<Member> members) {
-    return new Resumption(members, RoomWait.asWhenClosing(context.timeouts()), true);
+  /** Creates one that waits for GPU memory as long as closing does, with the lock held. */
+  public static Resumption patient(EngineContext context, List<ProcessOperation> members) {
+    return new Resumption(members, MemoryWait.asWhenClosing(context.timeouts()), true);
   }
 
-  /** Has the driver asked about a process that an earlier restore has poisoned, too. */
-  public Resumption evenIfPoisoned() {
-    poisonedToo = true;
+  /** Includes processes that an earlier restore has poisoned. */
+  public Resumption includePoisoned() {
+    includesPoisoned = true;
     return this;
   }
 
-  /** Restores those that were found checkpointed; all are locked afterwards, or further. */
+  /** Restores the members that were found checkpointed. */
   public void restoreFound() {
-    restore(in(ProcessState.CHECKPOINTED, each -> each.operation().found()));
+    restore(in(ProcessState.CHECKPOINTED, ProcessOperation::found));
   }
 
-  /** Restores and unlocks, as far as each was found to need it. */
+  /** Restores and unlocks the members, as the state in which each was found requires. */
   public void resumeFound() {
-    resume(each -> each.operation().found());
+    resume(ProcessOperation::found);
   }
 
-  /** Restores and unlocks processes that are all checkpointed. */
+  /** Restores and unlocks members that are all checkpointed. */
   public void resumeCheckpointed() {
     resume(each -> ProcessState.CHECKPOINTED);
   }
 
-  private void resume(Function<Member, ProcessState> found) {
-    List<Member> unlocked =
-        members.stream().filter(each -> found.apply(each) != ProcessState.RUNNING).toList();
-    restore(in(ProcessState.CHECKPOINTED, found));
-    each(unlocked, member -> unlock(member, found.apply(member)));
+  private void resume(Function<ProcessOperation, ProcessState> state) {
+    List<ProcessOperation> unlocked =
+        members.stream().filter(each -> state.apply(each) != ProcessState.RUNNING).toList();
+    restore(in(ProcessState.CHECKPOINTED, state));
+    forEachAlive(unlocked, each -> unlock(each, state.apply(each)));
   }
 
-  /** Does something with all. One of several that ends meanwhile needs nothing more. */
-  private void each(List<Member> all, Consumer<Member> deed) {
-    Member.all(
-        all,
+  /**
+   * Brings members back to where a verb that failed began, in reverse order, as their states
+   * require, and journals the result. If a member stays checkpointed, the others stay locked, since
+   * it could return later. An abandoned call rolls back when it returns; this method does not wait
+   * for that.
+   *
+   * @param from the state in which the verb began
+   * @param why gets the failures of the rollback
+   */
+  public static void rollBack(List<ProcessOperation> members, ProcessState from, Throwable why) {
+    List<ProcessOperation> checkpointed = now(members, ProcessState.CHECKPOINTED);
+    if (from != ProcessState.CHECKPOINTED && !checkpointed.isEmpty()) {
+      EngineContext context = checkpointed.get(0).process().context;
+      addTo(why, () -> patient(context, checkpointed).restore(checkpointed));
+    }
+    if (from == ProcessState.RUNNING && mayUnlock(states(members))) {
+      addTo(why, () -> Parallel.forEach(now(members, ProcessState.LOCKED), Resumption::unlock));
+    }
+    for (ProcessOperation each : members) {
+      each.process().setState(each.stateNow());
+      addTo(why, each.steps()::rethrow);
+    }
+  }
+
+  /** Returns whether locked members may be unlocked: not while one of them is checkpointed. */
+  public static boolean mayUnlock(Collection<? extends @Nullable ProcessState> members) {
+    return !members.contains(ProcessState.CHECKPOINTED);
+  }
+
+  private static List<@Nullable ProcessState> states(List<ProcessOperation> members) {
+    List<@Nullable ProcessState> states = new ArrayList<>();
+    members.forEach(each -> states.add(each.stateNow()));
+    return states;
+  }
+
+  private static void addTo(Throwable why, Runnable step) {
+    try {
+      step.run();
+    } catch (RuntimeException | Error e) {
+      if (e != why) {
+        why.addSuppressed(e);
+      }
+    }
+  }
+
+  private static List<ProcessOperation> now(List<ProcessOperation> members, ProcessState state) {
+    return members.stream().filter(each -> each.stateNow() == state).toList();
+  }
+
+  private List<ProcessOperation> in(
+      ProcessState state, Function<ProcessOperation, ProcessState> found) {
+    return members.stream().filter(each -> found.apply(each) == state).toList();
+  }
+
+  /** Runs a step on members. If there are several, a member that exits needs nothing more. */
+  private void forEachAlive(List<ProcessOperation> some, Consumer<ProcessOperation> step) {
+    Parallel.forEach(
+        some,
         member -> {
           try {
-            deed.accept(member);
+            step.accept(member);
           } catch (NoSuchProcessException e) {
             if (members.size() == 1) {
               throw e;
             }
-            LOG.debug("the others of its process go on", e);
+            LOG.debug("the other members go on", e);
           }
         });
   }
 
-  private List<Member> in(ProcessState state, Function<Member, ProcessState> found) {
-    return members.stream().filter(each -> found.apply(each) == state).toList();
-  }
-
-  /** Restores checkpointed processes; they are locked afterwards. */
-  void restoreCheckpointed() {
-    restore(members);
-  }
-
-  private void restore(List<Member> checkpointed) {
+  /** Restores checkpointed members; they are locked afterwards. */
+  private void restore(List<ProcessOperation> checkpointed) {
     if (checkpointed.isEmpty()) {
       return;
     }
     if (waits) {
-      RoomWait.ofLocked(targets(checkpointed), options)
+      MemoryWait.ofLocked(processes(checkpointed), options)
           .retrying(
               () -> {
                 restoreOnce(checkpointed);
@@ -121,67 +177,70 @@ public final class Resumption {
     }
   }
 
-  private static List<TrackedProcess> targets(List<Member> members) {
-    return members.stream().map(Member::target).toList();
+  private static List<TrackedProcess> processes(List<ProcessOperation> members) {
+    return members.stream().map(ProcessOperation::process).toList();
   }
 
-  /** What has ended while there was no room needs none. */
-  private void restoreOnce(List<Member> checkpointed) {
-    List<Member> there = new ArrayList<>(checkpointed);
+  /** A member that has exited while GPU memory was missing needs none. */
+  private void restoreOnce(List<ProcessOperation> checkpointed) {
+    List<ProcessOperation> alive = new ArrayList<>(checkpointed);
     if (checkpointed.size() > 1) {
-      there.removeIf(each -> each.target().isGone());
+      alive.removeIf(each -> each.process().isGone());
     }
-    if (there.isEmpty()) {
+    if (alive.isEmpty()) {
       return;
     }
-    if (!poisonedToo) {
-      Member.all(there, Resumption::requireNotPoisoned);
+    if (!includesPoisoned) {
+      Parallel.forEach(alive, Resumption::requireNotPoisoned);
     }
-    EngineContext context = there.get(0).target().context;
-    DriverOperation first = there.get(0).operation();
     ReservedGpus reserved =
-        GpuRoom.check(context, targets(there), options)
-            .reserve(
-                why -> refusal(first, why), why -> GpuRoom.impossible(why, checkpointed(first)));
-    Map<Member, Reservation> room = new HashMap<>();
-    for (int i = 0; i < there.size(); i++) {
-      room.put(there.get(i), reserved.reservations().get(i));
+        MemoryWait.reserve(
+            processes(alive),
+            options,
+            () -> alive.get(0).failure(null, ProcessState.CHECKPOINTED),
+            MemoryWait.advice(options));
+    Map<ProcessOperation, Reservation> reservations = new HashMap<>();
+    for (int i = 0; i < alive.size(); i++) {
+      reservations.put(alive.get(i), reserved.reservations().get(i));
     }
     List<GpuPair> pairs = reserved.pairs();
     try {
-      each(there, each -> restore(each, pairs, room.getOrDefault(each, Reservation.NONE)));
+      forEachAlive(
+          alive, each -> restore(each, pairs, reservations.getOrDefault(each, Reservation.NONE)));
     } finally {
-      // That of an abandoned call is released when the call returns.
-      room.forEach(
+      // The reservation of an abandoned call is released when the call returns.
+      reservations.forEach(
           (member, reservation) -> {
-            if (!member.operation().calls().isAbandoned()) {
+            if (!member.isAbandoned()) {
               reservation.close();
             }
           });
     }
   }
 
-  /** Before anything is waited for: no memory helps such a process. */
-  private static void requireNotPoisoned(Member member) {
-    if (member.target().isPoisoned()) {
+  /** Throws before the wait for memory: no amount of memory helps a poisoned process. */
+  private static void requireNotPoisoned(ProcessOperation member) {
+    if (member.process().isPoisoned()) {
       throw CudaFailures.poisoned(
-          member.target(), member.operation().failure(null, ProcessState.CHECKPOINTED));
+          member.process(), member.failure(null, ProcessState.CHECKPOINTED));
     }
   }
 
-  private void restore(Member member, List<GpuPair> pairs, Reservation room) {
-    TrackedProcess target = member.target();
-    GpuUsage held = options.needs().map(GpuUsage::told).orElse(target.held());
-    Runnable restore = () -> member.operation().calls().restore(pairs, room);
-    member.steps().runNoted("restore", held.bytes(), () -> restored(target, held.bytes(), restore));
+  private void restore(ProcessOperation member, List<GpuPair> pairs, Reservation reservation) {
+    TrackedProcess process = member.process();
+    GpuUsage held = options.needs().map(GpuUsage::told).orElse(process.held());
+    Runnable restore = () -> member.restore(pairs, reservation);
+    member
+        .steps()
+        .runNoted("restore", held.bytes(), () -> restored(process, held.bytes(), restore));
   }
 
-  /** The call has its own deadline; how its copies are made changes nothing of how it ends. */
-  private String restored(TrackedProcess target, long bytes, Runnable restore) {
-    if (target.context.driverHook() && DividedCopy.isWorthwhile(bytes)) {
-      try (HostMemoryPool.Copies copies = target.context.hostMemory().copying(1)) {
+  /** Runs the driver's restore, whose copies are divided among threads if that is faster. */
+  private String restored(TrackedProcess process, long bytes, Runnable restore) {
+    if (process.context.driverHook() && DividedCopy.isWorthwhile(bytes)) {
+      try (HostMemoryPool.Copies copies = process.context.hostMemory().copying(1)) {
         int processes = Math.max(members.size(), copies.underWay());
-        return DividedCopy.during(target.identity, PreparedMemory.NONE, processes, false, restore)
+        return DividedCopy.during(process.identity, PreparedMemory.NONE, processes, false, restore)
             .note();
       }
     }
@@ -189,27 +248,19 @@ public final class Resumption {
     return "";
   }
 
-  private InsufficientGpuMemoryException refusal(DriverOperation operation, GpuMemoryRefusal why) {
-    return why.exception(checkpointed(operation), RoomWait.advice(options));
-  }
-
-  private static Failure checkpointed(DriverOperation operation) {
-    return operation.failure(null, ProcessState.CHECKPOINTED);
-  }
-
-  private static void unlock(Member member, ProcessState found) {
+  private static void unlock(ProcessOperation member, ProcessState found) {
     try {
       unlock(member);
     } catch (RuntimeException e) {
       // The restore would be wasted if the process stayed locked.
-      if (found == ProcessState.LOCKED || member.operation().calls().isAbandoned()) {
+      if (found == ProcessState.LOCKED || member.isAbandoned()) {
         throw e;
       }
       unlockAgain(member, e);
     }
   }
 
-  private static void unlockAgain(Member member, RuntimeException first) {
+  private static void unlockAgain(ProcessOperation member, RuntimeException first) {
     try {
       unlock(member);
     } catch (RuntimeException e) {
@@ -218,7 +269,81 @@ public final class Resumption {
     }
   }
 
-  private static void unlock(Member member) {
-    member.steps().run("unlock", 0, member.operation().calls()::unlock);
+  private static void unlock(ProcessOperation member) {
+    member.steps().run("unlock", 0, member::unlock);
+  }
+
+  /**
+   * Brings one process back to running from any state, as far as that is safe, and journals the
+   * result. Calls the driver without a deadline, and waits for GPU memory as long as closing does:
+   * for a thread that can be abandoned, when the pid may already belong to another process.
+   *
+   * @return true
+   * @throws dev.gpuprocess.error.GpuCheckpointException when GPU memory is missing
+   */
+  static boolean bringBack(TrackedProcess process, @Nullable ProcessLock lock) {
+    CudaDriver cuda = process.context.cuda();
+    ProcessState state = stateIfAlive(process);
+    if (lock != null) {
+      lock.moveBack().ifPresent(process::observeGeneration);
+    }
+    try {
+      if (state == ProcessState.CHECKPOINTED && !process.isPoisoned()) {
+        LOG.info("process {} is restored: {}", process.pid(), restoreWithMemory(process));
+        state = stateIfAlive(process);
+      }
+      if (state == ProcessState.LOCKED) {
+        LOG.info("process {} is unlocked: {}", process.pid(), cuda.unlock(process.pid()));
+        removeChanges(process.identity, ProcessState.RUNNING);
+      }
+    } finally {
+      process.setState(stateIfAlive(process));
+    }
+    return true;
+  }
+
+  /** Restores to the GPUs that the process used before. */
+  private static CudaResult restoreWithMemory(TrackedProcess process) {
+    ResumeOptions options = MemoryWait.asWhenClosing(process.context.timeouts());
+    return MemoryWait.ofLocked(List.of(process), options)
+        .retrying(
+            () -> {
+              try (Reservation reservation =
+                  MemoryWait.reserve(
+                          List.of(process),
+                          options,
+                          () -> Failure.of("restore", process.pid()),
+                          "the process stays checkpointed, resume it later")
+                      .reservations()
+                      .get(0)) {
+                LOG.debug("process {} is restored into {}", process.pid(), reservation);
+                return restore(process, List.of());
+              }
+            });
+  }
+
+  /**
+   * Calls the driver's restore without a deadline, and journals when it runs out of GPU memory: the
+   * driver refuses every later restore then.
+   */
+  static CudaResult restore(TrackedProcess process, List<GpuPair> pairs) {
+    CudaResult result = process.context.cuda().restore(process.pid(), pairs);
+    if (result.equals(CudaResult.OUT_OF_MEMORY)
+        && stateIfAlive(process) == ProcessState.CHECKPOINTED) {
+      process.poison();
+    }
+    return result;
+  }
+
+  private static @Nullable ProcessState stateIfAlive(TrackedProcess process) {
+    return process.isGone() ? null : process.context.cuda().getState(process.pid()).value();
+  }
+
+  /** Removes what controllers have changed in the libcuda of a process, as its state permits. */
+  public static void removeChanges(ProcessIdentity process, ProcessState state) {
+    if (state == ProcessState.RUNNING) {
+      LockGate.remove(process);
+    }
+    boolean unused = DriverHook.removeFrom(process);
   }
 }

@@ -5,7 +5,7 @@ import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.memory.DividedCopy;
 import dev.gpuprocess.internal.pool.HostMemoryPool;
 import dev.gpuprocess.internal.pool.PreparedMemory;
-import dev.gpuprocess.internal.reservation.GpuUsage;
+import dev.gpuprocess.internal.state.GpuUsage;
 import dev.gpuprocess.internal.text.Bytes;
 import java.io.IOException;
 import java.util.HashMap;
@@ -17,16 +17,16 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The host memory that takes the GPU memory of several processes: there is enough for all of them,
- * or the driver maps its own. The processes keep it when this is closed.
+ * The host memory for the save areas of all members: enough for all of them, or none, and then the
+ * driver maps its own. The processes keep the memory when this is closed.
  */
 final class SaveMemory implements AutoCloseable {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
   /**
-   * What the driver saves beside the GPU memory that NVML shows: 9.4 MiB on an H100 with driver
-   * 580, whatever the process holds.
+   * The size of the memory that the driver saves in addition to the GPU memory that NVML shows: 9.4
+   * MiB on an H100 with driver 580, independent of the process.
    */
   private static final long BESIDE = 64L << 20;
 
@@ -40,7 +40,7 @@ final class SaveMemory implements AutoCloseable {
     this.copies = context.hostMemory().copying(copies);
   }
 
-  /** Takes it for the members whose GPU memory is known, if that is worth while. */
+  /** Takes host memory for the members whose GPU memory is known and large enough. */
   static SaveMemory take(TreeOperation operation) {
     EngineContext context = operation.tree().context;
     if (!context.driverHook()) {
@@ -49,12 +49,12 @@ final class SaveMemory implements AutoCloseable {
     Optional<GpuReading> gpus = context.inventory().read();
     int copies = 0;
     Map<TrackedProcess, Long> needs = new LinkedHashMap<>();
-    for (Member each : operation.members()) {
-      long held = GpuUsage.of(each.target().pid(), gpus).bytes();
+    for (ProcessOperation each : operation.members()) {
+      long held = GpuUsage.of(each.process().pid(), gpus).bytes();
       if (DividedCopy.isWorthwhile(held)) {
         copies++;
         if (held > 0) {
-          needs.put(each.target(), held + BESIDE);
+          needs.put(each.process(), held + BESIDE);
         }
       }
     }
@@ -66,11 +66,11 @@ final class SaveMemory implements AutoCloseable {
   }
 
   private String take(Map<TrackedProcess, Long> needs) {
-    List<TrackedProcess> targets = List.copyOf(needs.keySet());
+    List<TrackedProcess> processes = List.copyOf(needs.keySet());
     try {
       List<PreparedMemory> taken = context.hostMemory().take(needs.values());
       for (int i = 0; i < taken.size(); i++) {
-        prepared.put(targets.get(i), taken.get(i));
+        prepared.put(processes.get(i), taken.get(i));
       }
       long all = needs.values().stream().mapToLong(Long::longValue).sum();
       return "%s of host memory".formatted(Bytes.text(all));
@@ -82,20 +82,20 @@ final class SaveMemory implements AutoCloseable {
   }
 
   /**
-   * Checkpoints a process, with its copies divided if that is worth while.
+   * Checkpoints a process, with its copies divided among threads if it holds enough GPU memory.
    *
-   * @return what was done, for an operator
+   * @return a note for an operator of how it was done
    */
-  String during(Member member, Runnable checkpoint) {
-    TrackedProcess target = member.target();
-    if (!context.driverHook() || !DividedCopy.isWorthwhile(target.held().bytes())) {
+  String during(ProcessOperation member, Runnable checkpoint) {
+    TrackedProcess process = member.process();
+    if (!context.driverHook() || !DividedCopy.isWorthwhile(process.held().bytes())) {
       checkpoint.run();
       return "";
     }
-    PreparedMemory own = prepared.getOrDefault(target, PreparedMemory.NONE);
+    PreparedMemory own = prepared.getOrDefault(process, PreparedMemory.NONE);
     DividedCopy.Outcome outcome =
-        DividedCopy.during(target.identity, own, Math.max(1, copies.underWay()), true, checkpoint);
-    target.nowSavedIn(outcome.areas());
+        DividedCopy.during(process.identity, own, Math.max(1, copies.underWay()), true, checkpoint);
+    process.recordSavedRanges(outcome.areas());
     return outcome.note() + (own.files().isEmpty() ? missing : "");
   }
 

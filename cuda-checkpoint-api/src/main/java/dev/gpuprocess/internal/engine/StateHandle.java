@@ -8,7 +8,7 @@ import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.call.Stop;
 import dev.gpuprocess.internal.linux.ProcessTree;
-import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.options.SuspendOptions;
 import dev.gpuprocess.process.ProcessIdentity;
@@ -24,19 +24,19 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * What every state object holds: the process tree, its generation (older objects are stale), and
- * the steps taken so far.
+ * The content of every state object: the process tree, the generation of the object (older objects
+ * are stale), and the steps that led to the state.
  */
 public record StateHandle(TrackedTree tree, int generation, List<Step> steps) {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
-  /** The handle for the next state object of a process; older ones become stale. */
+  /** Creates the handle for the next state object of a process; older objects become stale. */
   public static StateHandle next(TrackedTree tree, List<Step> steps) {
     return new StateHandle(tree, tree.advance(), steps);
   }
 
-  /** Locks running processes; see {@link Suspension#lock}. */
+  /** Locks a running process; see {@link Suspension#lock}. */
   public <T> T lock(Duration timeout, Function<StateHandle, T> next) {
     try (Stop stop = Suspension.stop(tree, "lock", Optional.empty(), Durations.LONGEST)) {
       return move(
@@ -48,7 +48,7 @@ public record StateHandle(TrackedTree tree, int generation, List<Step> steps) {
     }
   }
 
-  /** Takes running processes off their GPUs; see {@link Suspension#suspend}. */
+  /** Takes a running process off its GPUs; see {@link Suspension#suspend}. */
   public <T> T suspend(SuspendOptions options, Function<StateHandle, T> next) {
     Duration timeout = options.lockTimeout().orElse(tree.context.timeouts().lock());
     try (Stop stop = Suspension.stop(tree, "suspend", options.cancellation(), options.deadline())) {
@@ -62,11 +62,11 @@ public record StateHandle(TrackedTree tree, int generation, List<Step> steps) {
   }
 
   /**
-   * Runs a verb that leads away from running. When it fails, or a listener throws an Error, the
-   * members are brought back to where they were.
+   * Runs a verb that leads away from running. If it fails, or a listener throws an Error, the
+   * members are rolled back to the state in which it began.
    *
-   * @param work may take in more members
-   * @param next makes the object of the state that was reached
+   * @param work the steps; may add members
+   * @param next creates the object of the state that was reached
    */
   public <T> T move(
       String name,
@@ -89,8 +89,8 @@ public record StateHandle(TrackedTree tree, int generation, List<Step> steps) {
             work.accept(operation);
             measured.rethrow();
           } catch (RuntimeException | Error e) {
-            new Undo(operation.members()).backTo(from, e);
-            TreeFailures.tell(operation, e);
+            Resumption.rollBack(operation.members(), from, e);
+            VerbOutcome.addMembers(operation, e);
             throw e;
           }
           return reached(measured, operation, to, next);
@@ -98,11 +98,11 @@ public record StateHandle(TrackedTree tree, int generation, List<Step> steps) {
   }
 
   /**
-   * Runs a verb that leads back to running, from the expected state or from where an earlier verb
-   * of this handle failed. What it has brought back stays so when it fails. A listener cannot stop
-   * it.
+   * Runs a verb that leads back to running, from the expected state or from the state where an
+   * earlier verb of this handle failed. If it fails, members that it brought back stay there. A
+   * listener cannot stop it.
    *
-   * @param leftovers the other states to begin at
+   * @param leftovers the other states in which it may begin
    */
   public <T> T bringBack(
       String name,
@@ -124,8 +124,8 @@ public record StateHandle(TrackedTree tree, int generation, List<Step> steps) {
             work.accept(operation);
             measured.rethrow();
           } catch (RuntimeException | Error e) {
-            operation.leaveWhereTheyAre();
-            TreeFailures.tell(operation, e);
+            operation.recordStates();
+            VerbOutcome.addMembers(operation, e);
             throw e;
           }
           return reached(measured, operation, to, next);
@@ -133,15 +133,15 @@ public record StateHandle(TrackedTree tree, int generation, List<Step> steps) {
   }
 
   private static void note(TreeOperation operation, String name, ProcessLock.Kind kind) {
-    operation.each().forEach(each -> each.target().note(name, kind));
+    operation.members().forEach(each -> each.process().note(name, kind));
   }
 
-  /** Adds to the steps that led to this state. */
+  /** Returns a recorder that adds to the steps that led to this state. */
   public StepRecorder measured() {
     return measured(steps);
   }
 
-  /** For a verb that begins where the process runs: earlier steps are not of its series. */
+  /** Returns a recorder for a verb that begins in a running process, without earlier steps. */
   public StepRecorder measuredAnew() {
     return measured(List.of());
   }
@@ -156,16 +156,16 @@ public record StateHandle(TrackedTree tree, int generation, List<Step> steps) {
       ProcessState state,
       Function<StateHandle, T> next) {
     T reached = next.apply(next(tree, measured.taken()));
-    operation.each().forEach(each -> each.target().leaveAt(state));
+    operation.members().forEach(each -> each.process().setState(state));
     return reached;
   }
 
   /**
-   * Kills the tree if a member is still in this state and cannot be brought back. Does nothing when
-   * the tree has ended.
+   * Kills the tree if a member is still in a state and cannot be brought back. Does nothing if the
+   * tree has exited.
    *
-   * @throws dev.gpuprocess.error.StaleStateException when no member is
-   * @throws OperationTimedOutException when something of it does not end
+   * @throws dev.gpuprocess.error.StaleStateException when no member is in that state
+   * @throws OperationTimedOutException when a process of the tree does not exit
    */
   public void end(ProcessState expected) {
     try {
@@ -186,9 +186,9 @@ public record StateHandle(TrackedTree tree, int generation, List<Step> steps) {
   }
 
   private static void requireLost(TreeOperation operation, ProcessState expected) {
-    List<DriverOperation> lost =
-        operation.each().stream().filter(each -> each.target().isLost()).toList();
-    (lost.isEmpty() ? operation.each() : lost).forEach(each -> each.require(expected));
+    List<ProcessOperation> lost =
+        operation.members().stream().filter(each -> each.process().isLost()).toList();
+    (lost.isEmpty() ? operation.members() : lost).forEach(each -> each.require(expected));
   }
 
   private void kill() {
@@ -197,30 +197,30 @@ public record StateHandle(TrackedTree tree, int generation, List<Step> steps) {
     tree.members().forEach(each -> all.add(each.identity));
     if (!ProcessTree.end(all, tree.context.timeouts().call())) {
       throw new OperationTimedOutException(
-          "%s does not end: the kernel holds a process of it, see /proc/PID/stack of each"
+          "%s does not end: the kernel blocks the exit of one of its processes, see /proc/PID/stack of each"
               .formatted(tree.name()),
           Failure.of("end", tree.root.pid()));
     }
   }
 
   /**
-   * Brings the members back unless the state object was handed on. Does nothing when they have
-   * ended.
+   * Brings the members back to running, unless a verb has been used on the state object. Does
+   * nothing if they have exited.
    */
-  public void close(Runnable undo) {
+  public void close(Runnable resume) {
     if (!tree.isCurrent(generation)) {
       return;
     }
     try {
-      undo.run();
+      resume.run();
     } catch (NoSuchProcessException e) {
       int unused = tree.advance();
     } catch (OperationInProgressException e) {
-      // Several members are resumed together, and never one alone by a verb on it.
-      if (!tree.isSingle() || ProcessLock.wantBack(tree.key())) {
+      // Several members are resumed together, never one alone by the holder of its lock.
+      if (!tree.isSingle() || ProcessLock.requestResume(tree.key())) {
         throw e;
       }
-      undo.run();
+      resume.run();
     }
   }
 }

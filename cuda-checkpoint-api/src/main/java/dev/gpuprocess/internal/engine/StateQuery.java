@@ -8,8 +8,8 @@ import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.internal.call.StateReading;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.linux.ProcessKey;
-import dev.gpuprocess.internal.lock.LockHolder;
-import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.internal.state.LockHolder;
+import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.internal.text.Printable;
 import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.process.ProcessIdentity;
@@ -18,10 +18,7 @@ import java.util.Optional;
 import java.util.concurrent.TimeoutException;
 import java.util.function.Supplier;
 
-/**
- * Asks the driver for the state of a process, within a deadline. When there is no answer there is
- * nothing to undo.
- */
+/** Reads states of processes from the driver, within a deadline. A read leaves nothing to undo. */
 final class StateQuery {
 
   private final EngineContext context;
@@ -29,9 +26,9 @@ final class StateQuery {
   private final Duration deadline;
 
   /**
-   * Queries of one verb.
+   * Creates the queries of one verb.
    *
-   * @param failure the data of the moment for an exception of the verb
+   * @param failure returns the data for an exception of the verb
    */
   StateQuery(EngineContext context, Supplier<Failure> failure) {
     this.context = context;
@@ -39,7 +36,7 @@ final class StateQuery {
     this.deadline = context.timeouts().call();
   }
 
-  /** Asks about the process whose lock this verb holds. */
+  /** Reads the state of the process whose lock this verb holds. */
   CudaAnswer<ProcessState> askLocked(ProcessIdentity process) {
     try {
       return StateReading.readUntilAnswered(context.cuda(), process.pid(), deadline);
@@ -49,11 +46,11 @@ final class StateQuery {
   }
 
   /**
-   * Asks about a process that another verb may be working on.
+   * Reads the state of a process on which another verb may be at work.
    *
    * @throws OperationInProgressException when that verb does not end in time
    * @throws OperationTimedOutException when the driver does not answer, and no verb is known that
-   *     it waits for
+   *     could be the reason
    */
   CudaAnswer<ProcessState> ask(ProcessIdentity process) {
     awaitCriu(process);
@@ -113,7 +110,7 @@ final class StateQuery {
         .orElseGet(
             () ->
                 new OperationTimedOutException(
-                    "the driver did not tell the state of process %s within %s: something that does not use %s may be moving its GPU memory, the process may be stopped, or its GPU hung"
+                    "the driver did not report the state of process %s within %s: a program that does not use %s may be moving its GPU memory, the process may be stopped, or its GPU hung"
                         .formatted(process.pid(), Printable.of(deadline), context.state().path()),
                     failure.get(),
                     cause));

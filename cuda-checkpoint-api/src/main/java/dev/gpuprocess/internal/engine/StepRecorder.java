@@ -9,7 +9,14 @@ import java.util.function.Consumer;
 import java.util.function.Function;
 import java.util.function.Supplier;
 import java.util.function.ToLongFunction;
+import jdk.jfr.Category;
+import jdk.jfr.DataAmount;
+import jdk.jfr.Description;
+import jdk.jfr.Event;
 import jdk.jfr.FlightRecorder;
+import jdk.jfr.Label;
+import jdk.jfr.Name;
+import jdk.jfr.StackTrace;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -19,7 +26,7 @@ public final class StepRecorder {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
-  /** What the recorders of one verb have in common, whose steps may overlap. */
+  /** The common part of the recorders of one verb, whose steps may overlap. */
   private static final class Shared {
 
     private final List<Step> taken;
@@ -52,6 +59,36 @@ public final class StepRecorder {
     }
   }
 
+  /** A step as an event of Java Flight Recorder. */
+  @Name("dev.gpuprocess.progress.Step")
+  @Label("GPU process step")
+  @Category("GPU process")
+  @Description("One step of taking a process off its GPU or bringing it back")
+  @StackTrace(false)
+  static final class StepEvent extends Event {
+
+    @Label("Step")
+    final String step;
+
+    @Label("Process")
+    final int pid;
+
+    @Label("Bytes moved")
+    @DataAmount
+    long bytes;
+
+    @Label("How it was done")
+    String note = "";
+
+    @Label("Outcome")
+    String outcome = "";
+
+    StepEvent(String step, int pid) {
+      this.step = step;
+      this.pid = pid;
+    }
+  }
+
   private final StepListener listener;
   private final int pid;
   private final Shared shared;
@@ -62,17 +99,17 @@ public final class StepRecorder {
     this.shared = shared;
   }
 
-  /** Appends to earlier steps. */
+  /** Creates a recorder that appends to earlier steps. */
   public StepRecorder(StepListener listener, int pid, List<Step> before) {
     this(listener, pid, new Shared(before));
   }
 
-  /** For the steps of one member, which may be taken at the same time as those of others. */
+  /** Returns a recorder for the steps of one member, which may overlap those of other members. */
   public StepRecorder of(int member) {
     return new StepRecorder(listener, member, shared);
   }
 
-  /** All steps up to now. */
+  /** Returns all steps up to now. */
   public List<Step> taken() {
     return shared.taken();
   }
@@ -88,21 +125,21 @@ public final class StepRecorder {
         moved -> moved);
   }
 
-  /** Runs a step that moves a known number of bytes and tells how it was done. */
+  /** Runs a step that moves a known number of bytes and returns a note of how it was done. */
   public void runNoted(String name, long bytes, Supplier<String> body) {
     String unused = run(name, body, note -> bytes, note -> note);
   }
 
-  /** Runs a step whose result tells how many bytes it moved. */
+  /** Runs a step whose result has the number of bytes that it moved. */
   public <T> T run(String name, Supplier<T> body, ToLongFunction<T> bytes) {
     return run(name, body, bytes, value -> "");
   }
 
-  /** Runs a step whose result tells how many bytes it moved, and how. */
+  /** Runs a step whose result has the number of bytes that it moved, and a note. */
   public <T> T run(
       String name, Supplier<T> body, ToLongFunction<T> bytes, Function<T, String> note) {
     StepEvent event = event(name);
-    tell(l -> l.started(name, pid));
+    notifyListener(l -> l.started(name, pid));
     long began = System.nanoTime();
     try {
       T value = body.get();
@@ -113,7 +150,7 @@ public final class StepRecorder {
       return value;
     } catch (RuntimeException e) {
       failed(name, e, event);
-      tell(l -> l.failed(name, pid, e));
+      notifyListener(l -> l.failed(name, pid, e));
       throw e;
     } catch (Error e) {
       failed(name, e, event);
@@ -122,9 +159,9 @@ public final class StepRecorder {
   }
 
   /**
-   * The event of a step that begins; none while nobody has asked for Flight Recorder, because
-   * making the first event sets all of it up, which takes a fifth of a second. So a step that had
-   * begun before a recording is not in it.
+   * Begins the event of a step; null while Flight Recorder is not in use, because the first event
+   * initializes all of it, which takes a fifth of a second. A step that began before a recording is
+   * therefore not in it.
    */
   private @Nullable StepEvent event(String name) {
     if (!FlightRecorder.isInitialized()) {
@@ -175,18 +212,17 @@ public final class StepRecorder {
         step.duration().toMillis(),
         step.bytes(),
         step.note().isEmpty() ? "" : ", " + step.note());
-    tell(l -> l.finished(step));
+    notifyListener(l -> l.finished(step));
   }
 
-  private void tell(Consumer<StepListener> news) {
+  private void notifyListener(Consumer<StepListener> call) {
     try {
-      news.accept(listener);
+      call.accept(listener);
     } catch (RuntimeException e) {
       // A failing display is no reason to lose the state object of a process that has moved.
       LOG.warn("a step listener failed", e);
     } catch (Throwable e) {
-      // It must not stop the process half way: it is thrown once the process is in a state where it
-      // may stay.
+      // An Error must not stop the verb half way: it is thrown when the process may stay as it is.
       shared.thrown(e);
     }
   }

@@ -5,41 +5,37 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.LockTimeoutException;
 import dev.gpuprocess.internal.call.Stop;
-import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.memory.LockGate;
-import dev.gpuprocess.internal.reservation.GpuUsage;
+import dev.gpuprocess.internal.state.ProcessLock;
+import dev.gpuprocess.internal.state.GpuUsage;
 import dev.gpuprocess.options.Cancellation;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
 
-/**
- * The way off the GPU: lock all members, then checkpoint all. The caller undoes what fails half
- * way.
- */
+/** Takes members off their GPUs: locks all, then checkpoints all. The caller rolls back. */
 public final class Suspension {
 
   private Suspension() {}
 
   /**
-   * Locks running processes, and those that a tree gets meanwhile.
+   * Locks running members, and members that appear in the tree while it locks.
    *
-   * @param stop ends the wait for their GPU work early; what it ends is undone when the driver's
-   *     calls return
+   * @param stop ends the wait for their GPU work early; abandoned calls are undone when they return
    */
   public static void lock(TreeOperation operation, Duration timeout, Stop stop) {
     Duration time = stop.remaining().compareTo(timeout) < 0 ? stop.remaining() : timeout;
     new TreeLock(operation, stop).run(time);
   }
 
-  static void lock(List<Member> members, Duration timeout, Stop stop) {
-    Member.all(
+  static void lock(List<ProcessOperation> members, Duration timeout, Stop stop) {
+    Parallel.forEach(
         members,
-        each -> each.steps().run("lock", 0, () -> each.operation().calls().lock(timeout, stop)),
-        stop);
+        each -> each.steps().run("lock", 0, () -> each.lock(timeout, stop)),
+        stop::awaitDone);
   }
 
-  /** Checkpoints locked processes, unless they could not be brought back. */
+  /** Checkpoints locked members, unless the driver could not restore them. */
   public static void checkpoint(TreeOperation operation) {
     try (SaveMemory memory = SaveMemory.take(operation)) {
       checkpoint(operation, memory);
@@ -48,58 +44,58 @@ public final class Suspension {
 
   private static void checkpoint(TreeOperation operation, SaveMemory memory) {
     PeerMemoryCheck.require(operation.tree(), "checkpoint");
-    List<Member> members = operation.members();
-    Member.all(members, Suspension::note);
-    Member.all(members, each -> checkpoint(each, memory));
+    List<ProcessOperation> members = operation.members();
+    Parallel.forEach(members, Suspension::note);
+    Parallel.forEach(members, each -> checkpoint(each, memory));
   }
 
-  /** What the process holds is journalled first: it cannot be read once it is checkpointed. */
-  private static void note(Member member) {
-    TrackedProcess target = member.target();
-    target.nowHolds(GpuUsage.of(target.pid(), target.context.inventory().read()));
-    target.nowSavedIn(List.of());
-    target.note("checkpoint", ProcessLock.Kind.MOVE);
+  /** Journals the GPU memory that the process holds: it cannot be read after the checkpoint. */
+  private static void note(ProcessOperation member) {
+    TrackedProcess process = member.process();
+    process.recordGpuUsage(GpuUsage.of(process.pid(), process.context.inventory().read()));
+    process.recordSavedRanges(List.of());
+    process.note("checkpoint", ProcessLock.Kind.MOVE);
   }
 
-  private static void checkpoint(Member member, SaveMemory memory) {
-    Runnable checkpoint = member.operation().calls()::checkpoint;
+  private static void checkpoint(ProcessOperation member, SaveMemory memory) {
+    Runnable checkpoint = member::checkpoint;
     member
         .steps()
         .runNoted(
             "checkpoint",
-            member.target().held().bytes(),
+            member.process().held().bytes(),
             () -> {
-              String gate = holdPolls(member.operation());
+              String gate = setGate(member);
               String copies = memory.during(member, checkpoint);
               return gate.isEmpty() || copies.isEmpty() ? gate + copies : gate + "; " + copies;
             });
   }
 
   /**
-   * Keeps threads of the process out of calls that a checkpoint kills.
+   * Keeps threads of the process out of driver calls in which a checkpoint would kill them.
    *
-   * @return for the step's note
+   * @return a note for the step
    */
-  private static String holdPolls(DriverOperation operation) {
-    TrackedProcess target = operation.target();
-    LockGate.Result gate = LockGate.set(target.identity);
+  private static String setGate(ProcessOperation member) {
+    TrackedProcess process = member.process();
+    LockGate.Result gate = LockGate.set(process.identity);
     if (!gate.danger().isEmpty()) {
       throw new LockTimeoutException(
           "process %s was not checkpointed, as that could kill it now: %s; try again"
-              .formatted(target.pid(), gate.danger()),
-          operation.failure(null, ProcessState.LOCKED));
+              .formatted(process.pid(), gate.danger()),
+          member.failure(null, ProcessState.LOCKED));
     }
     return gate.note();
   }
 
   /**
-   * Both, of running processes.
+   * Locks and checkpoints running members.
    *
-   * @param stop ends it early; the driver's checkpoint is never cut short
-   * @return when the first of them was about to be locked, by the clock of {@link System#nanoTime}
+   * @param stop ends it early; a checkpoint by the driver always completes
+   * @return the time before the first member was locked, by the clock of {@link System#nanoTime}
    */
   public static long suspend(TreeOperation operation, Duration lockTimeout, Stop stop) {
-    // Ranks that wait for each other need not be stopped to be told this.
+    // Before the lock: a refused process is not stopped.
     PeerMemoryCheck.require(operation.tree(), "suspend");
     // The processes run while their memory is made.
     long locked;
@@ -107,7 +103,7 @@ public final class Suspension {
       requireNotAsked(stop, operation, " before it was locked");
       locked = System.nanoTime();
       lock(operation, lockTimeout, stop);
-      // Better thrown now than after all the memory has moved to the host.
+      // Now rather than after all the memory has moved to the host.
       operation.rethrow();
       requireNotAsked(stop, operation, "");
       checkpoint(operation, memory);
@@ -122,39 +118,39 @@ public final class Suspension {
   private static void requireNotAsked(Stop stop, TreeOperation operation, String moment) {
     if (stop.reason().isPresent()) {
       throw stop.exception(
-          operation.name(), operation.tree().name(), moment, operation.failure(null, null));
+          operation.verb(), operation.tree().name(), moment, operation.failure(null, null));
     }
   }
 
   /**
-   * Notes that a dump is about to suspend a running job.
+   * Records that a dump is about to suspend a running process.
    *
    * @throws dev.gpuprocess.error.OperationCancelledException when this JVM is exiting and resumes
-   *     what it has suspended
+   *     its suspended processes
    */
   public static void leaving(TreeOperation operation) {
-    ResumeOnExit.leaving(operation.tree(), operation.name());
+    ResumeOnExit.leaving(operation.tree(), operation.verb());
   }
 
   /**
-   * What ends a suspend early: the cancellation of its caller, an interrupt of this thread, the
-   * exit of this JVM where that resumes, and the time.
+   * Returns what ends a suspend early: the cancellation of its caller, an interrupt of this thread,
+   * the time limit, and the exit of this JVM if that resumes processes.
    *
    * @param verb for exceptions
-   * @throws dev.gpuprocess.error.OperationCancelledException when it is to end before it has begun
+   * @throws dev.gpuprocess.error.OperationCancelledException when one of these has happened already
    */
   public static Stop stop(
-      TrackedTree job, String verb, Optional<Cancellation> cancellation, Duration limit) {
+      TrackedTree tree, String verb, Optional<Cancellation> cancellation, Duration limit) {
     Stop stop = new Stop(limit);
     cancellation.ifPresent(by -> stop.when(by, Stop.Reason.CANCELLED));
-    ResumeOnExit.endEarly(job, stop);
+    ResumeOnExit.endEarly(tree, stop);
     if (stop.reason().isPresent()) {
       GpuCheckpointException why =
           stop.exception(
               verb,
-              job.name(),
+              tree.name(),
               " before it began: nothing was touched",
-              Failure.of(verb, job.root.pid()));
+              Failure.of(verb, tree.root.pid()));
       stop.close();
       throw why;
     }

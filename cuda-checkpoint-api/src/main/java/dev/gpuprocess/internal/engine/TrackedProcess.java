@@ -3,18 +3,22 @@ package dev.gpuprocess.internal.engine;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.NoSuchProcessException;
+import dev.gpuprocess.error.ProcessStoppedException;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.context.EngineContext;
-import dev.gpuprocess.internal.journal.Journal;
-import dev.gpuprocess.internal.journal.JournalEntry;
-import dev.gpuprocess.internal.journal.ProcessHistory;
+import dev.gpuprocess.internal.state.Journal;
+import dev.gpuprocess.internal.state.JournalEntry;
+import dev.gpuprocess.internal.state.ProcessHistory;
 import dev.gpuprocess.internal.linux.ProcessKey;
-import dev.gpuprocess.internal.lock.Generation;
-import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.internal.state.Generation;
+import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.internal.proc.AddressRange;
 import dev.gpuprocess.internal.proc.ProcFs;
-import dev.gpuprocess.internal.reservation.GpuUsage;
+import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.internal.proc.Standstill;
+import dev.gpuprocess.internal.linux.Processes;
+import dev.gpuprocess.internal.state.GpuUsage;
 import dev.gpuprocess.internal.room.Holdings;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.nio.file.Path;
@@ -26,12 +30,12 @@ import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** A member of a {@link TrackedTree}. */
+/** A member of a {@link TrackedTree}: what this JVM and the journal know of a process. */
 public final class TrackedProcess {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
-  private static final int MOST_LOOKS = 10;
+  private static final int MOST_READS = 10;
 
   public final EngineContext context;
   public final ProcessIdentity identity;
@@ -45,16 +49,16 @@ public final class TrackedProcess {
   /** The memory that the driver mapped at the checkpoint, as far as that was observed. */
   private volatile List<AddressRange> areas = List.of();
 
-  /** The last move of the process that we know of; empty where none was recorded. */
+  /** The last move of the process that this JVM knows of; empty if none was recorded. */
   private volatile Optional<Generation> seen = Optional.empty();
 
-  /** Where our last verb left the process, failed or not; null if not known. */
-  private volatile @Nullable ProcessState leftAt;
+  /** The state that is known last, from a verb of this JVM or a read; null if not known. */
+  private volatile @Nullable ProcessState lastKnown;
 
   /** The root of the tree that it is moved with. */
   private volatile ProcessKey root;
 
-  /** What its journal entries keep from one step to the next. */
+  /** The part of its journal entries that is kept from one step to the next. */
   private volatile ProcessHistory history;
 
   public TrackedProcess(EngineContext context, ProcessIdentity identity, GpuUsage held) {
@@ -71,7 +75,11 @@ public final class TrackedProcess {
     this.root = key;
   }
 
-  /** Finds the process of a pid. */
+  /**
+   * Finds the process with a pid.
+   *
+   * @throws NoSuchProcessException when there is none
+   */
   public static TrackedProcess of(EngineContext context, long pid, String verb) {
     ProcessIdentity identity =
         ProcessIdentity.of(pid)
@@ -85,39 +93,84 @@ public final class TrackedProcess {
     return of(context, identity);
   }
 
-  /** The process that has this identity, as far as others have told of it. */
+  /** Returns the process with an identity, with what other controllers have recorded of it. */
   static TrackedProcess of(EngineContext context, ProcessIdentity identity) {
-    TrackedProcess target = new TrackedProcess(context, identity, GpuUsage.UNKNOWN);
-    target.seen = target.lastMove();
-    // The controller that checkpointed it journalled what it held.
-    target.adoptHeld();
-    return target;
+    TrackedProcess process = new TrackedProcess(context, identity, GpuUsage.UNKNOWN);
+    process.seen = process.lastMove();
+    process.readJournal();
+    return process;
   }
 
   public int pid() {
     return identity.pid();
   }
 
-  /** Has its journal entries name the root of its tree from now on. */
+  /**
+   * Checks that a driver call on the process returns and reaches this process: on a stopped process
+   * it would hang forever, and on a reused pid it would reach another process. Removes the journal
+   * entry of a process that has exited.
+   *
+   * @throws NoSuchProcessException when it has exited
+   * @throws ProcessStoppedException when it is stopped, traced or frozen
+   */
+  public void requireReachable(String verb) {
+    if (!identity.isAlive()) {
+      forget();
+    }
+    Optional<ProcStat> stat = Processes.stat(identity);
+    if (stat.isEmpty()) {
+      throw new NoSuchProcessException(
+          "process %s has ended%s"
+              .formatted(
+                  pid(),
+                  ProcessIdentity.of(pid()).isPresent()
+                      ? ", and its pid belongs to another process now"
+                      : ""),
+          Failure.of(verb, pid()));
+    }
+    if (stat.get().isDead()) {
+      throw new NoSuchProcessException(
+          "process %s has ended; its parent %s has not reaped it yet"
+              .formatted(pid(), stat.get().parent()),
+          Failure.of(verb, pid()));
+    }
+    if (ProcFs.isFrozen(pid())) {
+      throw stopped("is in a frozen cgroup", "thaw it", verb);
+    }
+    Standstill.of(pid())
+        .ifPresent(
+            still -> {
+              throw stopped(still.what(), "let it continue (%s)".formatted(still.cure()), verb);
+            });
+  }
+
+  private ProcessStoppedException stopped(String what, String cure, String verb) {
+    return new ProcessStoppedException(
+        "process %s %s, and a driver call on it would hang: %s and try again"
+            .formatted(pid(), what, cure),
+        Failure.of(verb, pid()));
+  }
+
+  /** Sets the root that its journal entries name. */
   void setRoot(ProcessKey newRoot) {
     root = newRoot;
   }
 
-  /** Whether an image has this process, or the one that it was restored from. */
+  /** Returns whether an image has this process, or the process that it was restored from. */
   boolean isIn(Manifest image) {
     return image.cudaProcesses().stream()
         .map(each -> new ProcessIdentity(each.pid(), each.startTicks()))
         .anyMatch(dumped -> dumped.equals(identity) || dumped.equals(history.origin()));
   }
 
-  /** Whether it was last seen where no driver call brings it back to running. */
+  /** Returns whether no driver call can bring it back to running. */
   public boolean isLost() {
-    return leftAt == ProcessState.FAILED || isPoisoned();
+    return lastKnown == ProcessState.FAILED || isPoisoned();
   }
 
   /**
-   * Whether a restore ran out of GPU memory, as far as the journal or this object knows. The driver
-   * refuses every later restore (NVIDIA/cuda-checkpoint issue 44).
+   * Returns whether a restore ran out of GPU memory, as far as the journal or this object knows.
+   * The driver refuses every later restore (NVIDIA/cuda-checkpoint issue 44).
    */
   public boolean isPoisoned() {
     return history.poisoned();
@@ -129,13 +182,13 @@ public final class TrackedProcess {
     boolean unused = noteState(ProcessState.CHECKPOINTED);
   }
 
-  /** An image from which the process can be restored without a loss; null for none. */
+  /** Returns an image from which the process can be restored without a loss; null for none. */
   public @Nullable Path fallbackImage() {
     return history.fallback();
   }
 
-  /** Remembers such an image, for the journal entry of the restore that follows. */
-  public void hasFallbackImage(Path image) {
+  /** Sets such an image, for the journal entry of the restore that follows. */
+  public void setFallbackImage(Path image) {
     history = history.fallingBackTo(image);
   }
 
@@ -147,8 +200,11 @@ public final class TrackedProcess {
     return held;
   }
 
-  /** What another controller has journalled since is newer than what we remember. */
-  void adoptHeld() {
+  /**
+   * Reads what other controllers have journalled, such as the GPU memory that the process held
+   * before it was checkpointed: it is newer than what this object has.
+   */
+  void readJournal() {
     journal()
         .find(key)
         .ifPresent(
@@ -164,8 +220,8 @@ public final class TrackedProcess {
   }
 
   /**
-   * Journals what is about to be done, so that a recovery can mend it if we die. A verb that leads
-   * back to running goes on when this fails: the entry made before the lock will do.
+   * Journals the step that begins, for a recovery if this JVM dies. A verb that leads back to
+   * running continues if that fails: the entry from before its lock is enough.
    */
   public void note(String step, ProcessLock.Kind kind) {
     JournalEntry entry = entry(step, null, null);
@@ -176,7 +232,7 @@ public final class TrackedProcess {
     }
   }
 
-  /** Journals that an image is being made, and where CRIU's log is meanwhile. */
+  /** Journals that an image is being made, and the directory of CRIU's log. */
   public void note(String step, Path image, @Nullable Path log) {
     journal().write(entry(step, image, log));
   }
@@ -184,7 +240,7 @@ public final class TrackedProcess {
   /**
    * Journals the state of the process; null when it is not known.
    *
-   * @return false when a recovery needs to be told by an older entry, as this one is not written
+   * @return false when the entry was not written, so that a recovery needs the older one
    */
   public boolean noteState(@Nullable ProcessState state) {
     if (state == ProcessState.RUNNING || isKnownToBeGone()) {
@@ -204,14 +260,14 @@ public final class TrackedProcess {
   }
 
   /**
-   * Whether the process has ended, or was killed and is being torn down, which takes a while with a
-   * GPU.
+   * Returns whether the process has exited, or was killed and is being torn down, which takes time
+   * if it uses a GPU.
    */
   public boolean isGone() {
     return !identity.isAlive() || ProcFs.isEnding(pid());
   }
 
-  /** Where that is not known the entry stays, and a recovery can look later. */
+  /** If that is not known, the entry stays for a recovery. */
   private boolean isKnownToBeGone() {
     try {
       return isGone();
@@ -227,76 +283,71 @@ public final class TrackedProcess {
     journal().remove(key);
   }
 
-  public void nowHolds(GpuUsage found) {
+  public void recordGpuUsage(GpuUsage found) {
     held = found;
   }
 
-  /** The memory that the driver mapped at the checkpoint; empty where that was not observed. */
+  /** Returns the memory that the driver mapped at the checkpoint; empty if not observed. */
   public List<AddressRange> areas() {
     return areas;
   }
 
-  /** Notes the memory that the driver mapped at the checkpoint. To be journalled by the caller. */
-  public void nowSavedIn(List<AddressRange> found) {
+  /** Records the memory that the driver mapped at the checkpoint, for the next journal entry. */
+  public void recordSavedRanges(List<AddressRange> found) {
     areas = List.copyOf(found);
   }
 
-  /** The last move of the process by any controller. */
+  /** Returns the last move of the process by any controller. */
   Optional<Generation> lastMove() {
     return ProcessLock.lastMove(key, context.state());
   }
 
   /**
-   * Reads the state without the lock, and remembers after which move that was. When the process is
-   * moved meanwhile it reads again; when that never ends, the older move is remembered, which makes
-   * the object stale rather than wrong.
+   * Reads the state without the lock, and remembers after which move that was. If the process is
+   * moved during the read, the state is read again. If that does not end, the older move is
+   * remembered, which makes the object stale rather than wrong.
    */
-  public ProcessState look(DriverOperation operation) {
+  public ProcessState look(ProcessOperation operation) {
     long begun = System.nanoTime();
-    for (int looks = 1; ; looks++) {
+    for (int reads = 1; ; reads++) {
       seen = lastMove();
       ProcessState state = operation.readState();
       Duration taken = Duration.ofNanos(System.nanoTime() - begun);
-      boolean last = looks == MOST_LOOKS || taken.compareTo(context.timeouts().call()) > 0;
+      boolean last = reads == MOST_READS || taken.compareTo(context.timeouts().call()) > 0;
       if (last || lastMove().equals(seen)) {
         return state;
       }
     }
   }
 
-  /** The last move that we know of; empty where none was recorded. */
+  /** Returns the last move that this JVM knows of; empty if none was recorded. */
   Optional<Generation> seen() {
     return seen;
   }
 
-  /** Remembers a move that we made. */
-  void sees(Optional<Generation> move) {
-    seen = move;
+  /** Remembers a move that this JVM made. */
+  void observeGeneration(Generation move) {
+    seen = Optional.of(move);
   }
 
-  /** Whether somebody else moved the process since we last saw it, as far as is known. */
+  /** Returns whether another controller has moved the process since, as far as is known. */
   boolean isMovedSince(Optional<Generation> last) {
     return last.isPresent() && !last.equals(seen);
   }
 
-  /** Remembers and journals where our verb left the process; null when not known. */
-  public void leaveAt(@Nullable ProcessState state) {
-    leftAt = state;
+  /** Remembers and journals the state in which a verb left the process; null if not known. */
+  public void setState(@Nullable ProcessState state) {
+    lastKnown = state;
     noteState(state);
   }
 
-  /** Remembers where we found it, which is no news to a recovery. */
-  public void isAt(ProcessState state) {
-    leftAt = state;
+  /** Remembers the state that was read, without a journal entry. */
+  public void foundIn(ProcessState state) {
+    lastKnown = state;
   }
 
-  /** Where it was when we last knew; null when that is not known. */
+  /** Returns the state that is known last; null if none is. */
   public @Nullable ProcessState lastKnown() {
-    return leftAt;
-  }
-
-  /** Whether our last verb left the process there. */
-  boolean wasLeftAt(ProcessState state) {
-    return leftAt == state;
+    return lastKnown;
   }
 }

@@ -7,11 +7,11 @@ import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.context.LibraryClasses;
-import dev.gpuprocess.internal.journal.ImageEntry;
-import dev.gpuprocess.internal.journal.Journal;
+import dev.gpuprocess.internal.state.ImageEntry;
+import dev.gpuprocess.internal.state.Journal;
 import dev.gpuprocess.internal.linux.ProcessKey;
-import dev.gpuprocess.internal.lock.Generation;
-import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.internal.state.Generation;
+import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.GpuPlugin;
 import java.nio.file.Path;
@@ -27,8 +27,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The process tree behind a series of state objects, with its members, which are moved together. It
- * knows which state object is the newest, and runs one verb at a time.
+ * The process tree behind a series of state objects, with its members, which are moved together.
+ * Records which state object is the newest, and runs one verb at a time.
  */
 public final class TrackedTree {
 
@@ -57,7 +57,7 @@ public final class TrackedTree {
     this.members = List.copyOf(members);
   }
 
-  /** A tree with the members that it has now: there may be none, and more may come. */
+  /** Creates a tree with the members that it has now: possibly none, and more may be added. */
   public static TrackedTree of(
       EngineContext context, ProcessIdentity root, List<TrackedProcess> members) {
     TrackedTree tree = new TrackedTree(context, root, null, members);
@@ -65,23 +65,23 @@ public final class TrackedTree {
     return tree;
   }
 
-  /** A tree without CUDA, whose GPU state a plugin of CRIU moves. The CUDA driver is not asked. */
+  /** Creates a tree without CUDA, whose GPU state a plugin of CRIU moves. */
   public static TrackedTree of(EngineContext context, ProcessIdentity root, GpuPlugin plugin) {
     return new TrackedTree(context, root, plugin, List.of());
   }
 
-  /** Whether its only member is its root. */
+  /** Returns whether its only member is its root. */
   public boolean isSingle() {
     return members.size() == 1 && members.get(0).key.equals(key);
   }
 
-  /** Whether an image is of this tree, or of the one that it was restored from. */
+  /** Returns whether an image is of this tree, or of the tree that it was restored from. */
   public boolean isIn(Manifest image) {
     return root.equals(new ProcessIdentity(image.pid(), image.startTicks()))
         || members.stream().anyMatch(each -> each.isIn(image));
   }
 
-  /** What moves its GPU state inside CRIU's dump; null where the CUDA driver moves it before. */
+  /** Returns the plugin of CRIU that moves its GPU state; null if the CUDA driver moves it. */
   public @Nullable GpuPlugin plugin() {
     return plugin;
   }
@@ -91,7 +91,7 @@ public final class TrackedTree {
   }
 
   /**
-   * Makes sure that no verb is under way on the root or a member, in any JVM, as far as is known.
+   * Checks that no verb is under way on the root or a member, in any JVM, as far as is known.
    *
    * @param verb for the exception
    * @throws dev.gpuprocess.error.OperationInProgressException names the verb and its controller
@@ -110,7 +110,7 @@ public final class TrackedTree {
             });
   }
 
-  /** Whether the members are the same as at an earlier look, and none was moved in between. */
+  /** Returns whether the members are those of an earlier search, and none was moved since. */
   boolean isWhereItWas(TrackedTree earlier) {
     return lastMoves().equals(earlier.lastMoves());
   }
@@ -119,7 +119,7 @@ public final class TrackedTree {
     return members.stream().collect(Collectors.toMap(each -> each.key, TrackedProcess::seen));
   }
 
-  /** Its CUDA processes. One that left the tree, as its parent ended, stays a member. */
+  /** Returns the members. A member that left the tree when its parent exited stays one. */
   public List<TrackedProcess> members() {
     return members;
   }
@@ -135,22 +135,22 @@ public final class TrackedTree {
     members = members.stream().filter(each -> !each.equals(member)).toList();
   }
 
-  /** Whether its root lives, or that is not known. */
+  /** Returns whether its root is alive, or that is not known. */
   public boolean mayLive() {
     try {
       return root.isAlive();
     } catch (ProcessUnreadableException unknown) {
-      LOG.debug("whether process {} lives is not known", root.pid(), unknown);
+      LOG.debug("whether process {} is alive is not known", root.pid(), unknown);
       return true;
     }
   }
 
-  /** What it is called in a sentence. */
+  /** Returns its name for a sentence. */
   public String name() {
     return "process " + root.pid();
   }
 
-  /** How a user gets the newest state object of it. */
+  /** Returns the call by which a user gets its newest state object. */
   String inspection() {
     if (plugin != null) {
       return "AmdProcess.of(%s)".formatted(root.pid());
@@ -158,12 +158,12 @@ public final class TrackedTree {
     return "GpuProcess.inspect(%s)".formatted(root.pid());
   }
 
-  /** The generation of the next state object; older ones become stale. */
+  /** Returns the generation of the next state object; older objects become stale. */
   public int advance() {
     return current.incrementAndGet();
   }
 
-  /** That of the newest state object. */
+  /** Returns the generation of the newest state object. */
   int generation() {
     return current.get();
   }
@@ -172,48 +172,48 @@ public final class TrackedTree {
     return current.get() == generation;
   }
 
-  /** Journals that an image is being made, and where CRIU's log is meanwhile. */
+  /** Journals that an image is being made, and the directory of CRIU's log. */
   public void note(String step, Path image, @Nullable Path log) {
     members.forEach(each -> each.note(step, image, log));
   }
 
   /**
-   * Journals that an image is being made or complete but for the disk, whatever becomes of the
-   * processes.
+   * Journals that an image is being made or not on the disk yet. The entry is independent of the
+   * entries of the processes.
    *
-   * @return to be closed when the image has its name, or is gone
+   * @return the entry, to be closed when the image has its name, or is gone
    */
   public ImageEntry noteImage(Path image, Path log) {
     return new Journal(context.state()).writeImage(root.pid(), image, log);
   }
 
-  /** Removes the journal entries: nothing is left to mend. */
+  /** Removes the journal entries: nothing is left to recover. */
   public void forget() {
     members.forEach(TrackedProcess::forget);
   }
 
   /**
    * Runs a verb under the locks of all members, if they are still the same processes and the state
-   * object is the newest. Members that have ended are left out.
+   * object is the newest. Members that have exited are left out.
    */
   public <T> T exclusively(
-      String name, ProcessLock.Kind kind, int generation, Function<TreeOperation, T> body) {
-    TreeOperation operation = TreeOperation.begin(this, name, kind);
+      String verb, ProcessLock.Kind kind, int generation, Function<TreeOperation, T> body) {
+    TreeOperation operation = TreeOperation.begin(this, verb, kind);
     try {
       if (!isCurrent(generation)) {
         throw new StaleStateException(
             "%s has moved on since this object was made; go on with the newest one, or with %s"
                 .formatted(name(), inspection()),
-            Failure.of(name, root.pid()));
+            Failure.of(verb, root.pid()));
       }
       operation.requireReachable();
       return body.apply(operation);
     } catch (GpuCheckpointException e) {
-      VerbOutcome.tell(operation, e);
+      VerbOutcome.addState(operation, e);
       throw e;
     } catch (LinkageError e) {
       throw LibraryClasses.unloadable(
-          "%s of %s".formatted(name, name()), operation.failure(null, null), e);
+          "%s of %s".formatted(verb, name()), operation.failure(null, null), e);
     } finally {
       ResumeOnExit.settle(this);
       operation.releaseLocks();

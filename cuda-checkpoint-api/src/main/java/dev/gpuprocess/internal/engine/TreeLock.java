@@ -7,17 +7,17 @@ import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.error.WrongStateException;
 import dev.gpuprocess.internal.call.Stop;
-import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.internal.time.Durations;
 import java.time.Duration;
 import java.util.List;
 
 /**
- * Locks all CUDA processes of a tree within one deadline, those included that come while it locks.
+ * Locks all members of a tree within one deadline, including members that appear while it locks.
  *
- * <p>All are locked at the same time, since one that waits for the GPU work of another never comes
- * to rest when the other is locked already. That can happen all the same, so the first attempts get
- * a part of the time only; when one fails all members are let go for a moment.
+ * <p>All are locked at the same time, since a member that waits for GPU work of another member
+ * never becomes idle once the other is locked. That can still happen, so the first attempts get
+ * only a part of the time; when one fails, all members are unlocked for a moment.
  */
 final class TreeLock {
 
@@ -39,14 +39,14 @@ final class TreeLock {
     this.stop = stop;
   }
 
-  /** All members are locked when this returns; when it throws the caller undoes what is left. */
+  /** Locks all members. If it throws, the caller rolls back. */
   void run(Duration patience) {
     long end = Durations.end(patience);
     Duration part = Durations.bounded(patience).dividedBy(FIRST_PART);
     part = smaller(larger(part, LEAST), MOST);
     Duration left = patience;
     while (true) {
-      // What would be left after it is no time for another attempt.
+      // The last attempt is one after which no time for another would be left.
       boolean isLast = isAlone() || part.multipliedBy(3).compareTo(left) > 0;
       try {
         attempt(isLast ? left : part);
@@ -55,14 +55,14 @@ final class TreeLock {
         if (isAlone() || !mayPass(e) || Durations.left(end) <= PAUSE.toNanos() + LEAST.toNanos()) {
           throw e;
         }
-        letGo(e);
+        unlockAll(e);
       }
       left = Durations.remaining(end);
       part = part.multipliedBy(2);
     }
   }
 
-  /** One process waits for no other, so a second attempt would do no better. */
+  /** A single process waits for no other, so a second attempt would not help. */
   private boolean isAlone() {
     return operation.tree().members().size() <= 1;
   }
@@ -84,10 +84,10 @@ final class TreeLock {
         || e instanceof CudaDriverException;
   }
 
-  private void letGo(RuntimeException why) {
-    new Undo(operation.members()).backTo(ProcessState.RUNNING, why);
-    operation.dropTheDead();
-    for (DriverOperation each : operation.each()) {
+  private void unlockAll(RuntimeException why) {
+    Resumption.rollBack(operation.members(), ProcessState.RUNNING, why);
+    operation.removeExited();
+    for (ProcessOperation each : operation.members()) {
       if (each.stateNow() != ProcessState.RUNNING) {
         throw why;
       }
@@ -95,7 +95,7 @@ final class TreeLock {
     stop.pause(PAUSE);
     if (stop.reason().isPresent()) {
       throw stop.exception(
-          operation.name(),
+          operation.verb(),
           operation.tree().name(),
           " while it waited for GPU work",
           operation.failure(null, null));
@@ -104,28 +104,28 @@ final class TreeLock {
 
   private void attempt(Duration time) {
     long end = Durations.end(time);
-    List<Member> next = operation.members();
-    // A later attempt begins here too, and the entries were removed when all were let go.
-    next.forEach(each -> each.target().note("lock", ProcessLock.Kind.MOVE));
+    List<ProcessOperation> next = operation.members();
+    // The entries were removed when the members were unlocked after an earlier attempt.
+    next.forEach(each -> each.process().note("lock", ProcessLock.Kind.MOVE));
     Duration left = time;
     do {
       Suspension.lock(next, left, stop);
       left = Durations.remaining(end);
-      next = newcomers();
+      next = newMembers();
     } while (!next.isEmpty());
   }
 
-  /** CUDA processes that came since the tree was looked at. They are not locked yet. */
-  private List<Member> newcomers() {
+  /** Returns the members that appeared since the last search. They are not locked yet. */
+  private List<ProcessOperation> newMembers() {
     List<TrackedProcess> found =
-        new MemberScan(operation.tree().context, operation.tree().root, "lock")
-            .newcomers(operation.tree().members());
+        new TreeSearch(operation.tree().context, operation.tree().root, "lock")
+            .newMembers(operation.tree().members());
     found.forEach(operation::add);
-    List<Member> members =
-        operation.members().stream().filter(each -> found.contains(each.target())).toList();
-    for (Member each : members) {
-      each.operation().require(ProcessState.RUNNING);
-      each.target().note("lock", ProcessLock.Kind.MOVE);
+    List<ProcessOperation> members =
+        operation.members().stream().filter(each -> found.contains(each.process())).toList();
+    for (ProcessOperation each : members) {
+      each.require(ProcessState.RUNNING);
+      each.process().note("lock", ProcessLock.Kind.MOVE);
     }
     return members;
   }

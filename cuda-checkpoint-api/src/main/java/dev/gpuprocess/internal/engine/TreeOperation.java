@@ -9,7 +9,7 @@ import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.error.WrongStateException;
 import dev.gpuprocess.internal.linux.Descriptors;
 import dev.gpuprocess.internal.linux.ProcessKey;
-import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
@@ -32,37 +32,38 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * One verb at work on all members of a tree, each under its own lock. The locks are taken in one
- * order in every tree, so that controllers of overlapping trees never deadlock. For one thread.
+ * One verb at work on all members of a tree, a {@link ProcessOperation} for each, under their
+ * locks. The locks are taken in one order in every tree, so that controllers of overlapping trees
+ * never deadlock. For one thread.
  */
 public final class TreeOperation {
 
-  /** By what a lock is named. */
+  /** The order of the names of locks. */
   private static final Comparator<ProcessKey> ORDER =
       Comparator.comparingLong(ProcessKey::namespace).thenComparingInt(ProcessKey::pid);
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
-  /** The number of files that a verb may have open at a time. */
+  /** The number of files that a verb may have open at the same time. */
   private static final int DESCRIPTORS = 32;
 
-  /** The same for each member in addition. */
+  /** The number of files that a verb may have open for each member in addition. */
   private static final int DESCRIPTORS_OF_MEMBER = 8;
 
   private final TrackedTree tree;
-  private final String name;
+  private final String verb;
   private final ProcessLock.Kind kind;
-  private final List<DriverOperation> operations = new ArrayList<>();
+  private final List<ProcessOperation> members = new ArrayList<>();
 
-  /** Of a root that is no member, and must not be dumped or restored by others meanwhile. */
-  private final List<ProcessLock> others = new ArrayList<>();
+  /** The lock of a root that is no member; null if the root is a member. */
+  private @Nullable ProcessLock rootLock;
 
   private final long began = System.nanoTime();
   private @Nullable StepRecorder steps;
 
-  private TreeOperation(TrackedTree tree, String name, ProcessLock.Kind kind) {
+  private TreeOperation(TrackedTree tree, String verb, ProcessLock.Kind kind) {
     this.tree = tree;
-    this.name = name;
+    this.verb = verb;
     this.kind = kind;
   }
 
@@ -70,10 +71,10 @@ public final class TreeOperation {
    * Takes all locks, or none.
    *
    * @throws dev.gpuprocess.error.OperationInProgressException when another verb works on one of the
-   *     processes; one that leads back to running waits for all of them within one deadline
+   *     members; a verb that leads back to running waits for all of them within one deadline
    */
-  static TreeOperation begin(TrackedTree tree, String name, ProcessLock.Kind kind) {
-    TreeOperation operation = new TreeOperation(tree, name, kind);
+  static TreeOperation begin(TrackedTree tree, String verb, ProcessLock.Kind kind) {
+    TreeOperation operation = new TreeOperation(tree, verb, kind);
     Map<ProcessKey, TrackedProcess> inOrder = new TreeMap<>(ORDER);
     tree.members().forEach(each -> inOrder.put(each.key, each));
     Set<ProcessKey> all = new HashSet<>(inOrder.keySet());
@@ -95,131 +96,133 @@ public final class TreeOperation {
         ProcessLock.take(
             key,
             member == null ? tree.root.pid() : member.pid(),
-            name,
+            verb,
             kind,
             tree.context.state(),
             Durations.remaining(end));
     if (member == null) {
-      others.add(lock);
+      rootLock = lock;
     } else {
       if (tree.isSingle()) {
         lock.willBringBack();
       }
-      operations.add(new DriverOperation(member, name, lock));
+      add(member, lock);
     }
   }
 
-  /** The verb. */
-  String name() {
-    return name;
+  private void add(TrackedProcess member, ProcessLock lock) {
+    ProcessOperation operation = new ProcessOperation(member, verb, lock);
+    if (steps != null) {
+      operation.measuredBy(steps.of(member.pid()));
+    }
+    members.add(operation);
+  }
+
+  String verb() {
+    return verb;
   }
 
   public TrackedTree tree() {
     return tree;
   }
 
-  /** Its steps are measured there from now on. */
+  /** Measures its steps with a recorder from now on. */
   public void measuredBy(StepRecorder recorder) {
     steps = recorder;
+    members.forEach(each -> each.measuredBy(recorder.of(each.pid())));
   }
 
-  /** All members of now. */
-  public List<Member> members() {
-    StepRecorder recorder = Objects.requireNonNull(steps, "steps");
-    return operations.stream().map(each -> new Member(each, recorder.of(each.pid()))).toList();
+  /** Returns the verb on each of the present members. */
+  public List<ProcessOperation> members() {
+    return List.copyOf(members);
   }
 
-  /** Throws what a listener threw, where the members may stay as they are. */
+  /** Throws an Error that a listener threw. Called where the members may stay as they are. */
   public void rethrow() {
     Objects.requireNonNull(steps, "steps").rethrow();
   }
 
-  /** The verb on each member. */
-  public List<DriverOperation> each() {
-    return List.copyOf(operations);
-  }
-
   /**
-   * Takes in a process that was found late. It is not waited for.
+   * Adds a member that was found late, without waiting for its lock.
    *
    * @throws dev.gpuprocess.error.OperationInProgressException when another verb works on it
    */
-  public void add(TrackedProcess newcomer) {
-    for (ProcessLock lock : others) {
-      if (newcomer.key.equals(tree.key())) {
-        // The root has become a CUDA process.
-        others.remove(lock);
-        operations.add(new DriverOperation(newcomer, name, lock));
-        tree.add(newcomer);
-        return;
-      }
+  public void add(TrackedProcess member) {
+    ProcessLock root = rootLock;
+    if (root != null && member.key.equals(tree.key())) {
+      // The root has become a CUDA process.
+      rootLock = null;
+      add(member, root);
+    } else {
+      take(member.key, member, Durations.end(Duration.ZERO));
     }
-    take(newcomer.key, newcomer, Durations.end(Duration.ZERO));
-    tree.add(newcomer);
+    tree.add(member);
   }
 
   /**
-   * Checks that the driver can be asked about all members. Members that have ended are forgotten.
+   * Checks that driver calls on all members return, and drops members that have exited.
    *
-   * @throws NoSuchProcessException when nothing is left
+   * @throws NoSuchProcessException when no member is left
    * @throws dev.gpuprocess.error.ProcessStoppedException when one is stopped, traced or frozen
    */
   void requireReachable() {
     withEach(
         each -> {
-          ReachabilityCheck.require(each.target(), name);
-          each.target().adoptHeld();
+          each.process().requireReachable(verb);
+          each.process().readJournal();
         });
   }
 
-  /** Looks at each member. A member that has ended, at whatever moment, is forgotten. */
-  private void withEach(Consumer<DriverOperation> look) {
+  /** Runs a check on each member, and drops a member that has exited at whatever moment. */
+  private void withEach(Consumer<ProcessOperation> check) {
     NoSuchProcessException ended =
         new NoSuchProcessException(
-            "process %s has ended".formatted(tree.root.pid()), Failure.of(name, tree.root.pid()));
-    for (DriverOperation each : List.copyOf(operations)) {
+            "process %s has ended".formatted(tree.root.pid()), Failure.of(verb, tree.root.pid()));
+    for (ProcessOperation each : List.copyOf(members)) {
       try {
-        look.accept(each);
+        check.accept(each);
       } catch (NoSuchProcessException e) {
         drop(each);
         ended = e;
       }
     }
-    if (operations.isEmpty() && !tree.root.isAlive()) {
+    if (members.isEmpty() && !tree.root.isAlive()) {
       throw ended;
     }
   }
 
-  /** Forgets members that have ended. */
-  void dropTheDead() {
-    for (DriverOperation each : List.copyOf(operations)) {
-      if (!each.calls().isAbandoned() && each.target().isGone()) {
+  /** Drops members that have exited. */
+  void removeExited() {
+    for (ProcessOperation each : List.copyOf(members)) {
+      if (!each.isAbandoned() && each.process().isGone()) {
         drop(each);
       }
     }
   }
 
-  private void drop(DriverOperation ended) {
-    operations.remove(ended);
-    tree.remove(ended.target());
-    ended.target().forget();
-    if (ended.target().key.equals(tree.key())) {
-      ended.lock().ifPresent(others::add);
+  private void drop(ProcessOperation ended) {
+    members.remove(ended);
+    tree.remove(ended.process());
+    ended.process().forget();
+    if (ended.process().key.equals(tree.key())) {
+      rootLock = ended.lock().orElse(null);
     } else {
       ended.releaseLock();
     }
   }
 
   /**
-   * Releases all locks. That of a member on which an abandoned call is out is released when the
-   * call returns.
+   * Releases all locks. If a call on a member was abandoned, the lock of the member is released
+   * when the call returns.
    */
   void releaseLocks() {
-    operations.forEach(DriverOperation::releaseLock);
-    others.forEach(ProcessLock::release);
+    members.forEach(ProcessOperation::releaseLock);
+    if (rootLock != null) {
+      rootLock.release();
+    }
   }
 
-  /** Runs a dump. Readers keep away from the members until it has ended. */
+  /** Runs a dump. Other controllers do not read the states of the members until it has ended. */
   public void atCriu(Runnable body) {
     mark(true);
     try {
@@ -230,62 +233,64 @@ public final class TreeOperation {
   }
 
   private void mark(boolean atCriu) {
-    others.forEach(each -> each.atCriu(atCriu));
-    operations.forEach(each -> each.lock().ifPresent(lock -> lock.atCriu(atCriu)));
+    if (rootLock != null) {
+      rootLock.atCriu(atCriu);
+    }
+    members.forEach(each -> each.lock().ifPresent(lock -> lock.atCriu(atCriu)));
   }
 
-  /** The data for an exception of this verb. */
+  /** Returns the data for an exception of this verb. */
   public Failure failure(@Nullable CudaResult result, @Nullable ProcessState after) {
-    return new Failure(name, tree.root.pid(), before(), after, elapsed(), result, null);
+    return new Failure(verb, tree.root.pid(), before(), after, elapsed(), result, null);
   }
 
-  /** How long the verb has taken. */
+  /** Returns how long the verb has taken. */
   Duration elapsed() {
     return Duration.ofNanos(System.nanoTime() - began);
   }
 
-  /** The state in which all members were found; null when it was not read, or is not one. */
+  /** Returns the common state in which the members were found; null if there is none. */
   @Nullable ProcessState before() {
-    return common(DriverOperation::before);
+    return common(ProcessOperation::before);
   }
 
-  /** The state of all members now; null when it cannot be read, or is not one. */
+  /** Returns the common state of the members now; null if there is none, or it cannot be read. */
   @Nullable ProcessState stateNow() {
-    return common(DriverOperation::stateIfAnswered);
+    return common(ProcessOperation::stateIfAnswered);
   }
 
-  /** Whether a call on a member is out that will be undone when it returns. */
+  /** Returns whether a call on a member was abandoned, and will be undone when it returns. */
   boolean isAbandoned() {
-    return operations.stream().anyMatch(each -> each.calls().isAbandoned());
+    return members.stream().anyMatch(each -> each.isAbandoned());
   }
 
-  /** Whether a call that moves a member was begun. */
+  /** Returns whether a call that moves a member was begun. */
   boolean hasMoved() {
-    return operations.stream().anyMatch(each -> each.calls().hasMoved());
+    return members.stream().anyMatch(each -> each.hasMoved());
   }
 
-  private @Nullable ProcessState common(Function<DriverOperation, @Nullable ProcessState> state) {
+  private @Nullable ProcessState common(Function<ProcessOperation, @Nullable ProcessState> state) {
     Set<Optional<ProcessState>> all =
-        operations.stream()
+        members.stream()
             .map(each -> Optional.ofNullable(state.apply(each)))
             .collect(Collectors.toSet());
     return all.size() == 1 ? all.iterator().next().orElse(null) : null;
   }
 
-  /** Whether a process is one of the members of now. */
+  /** Returns whether a process is one of the present members. */
   public boolean isMember(int pid) {
-    return operations.stream().anyMatch(each -> each.pid() == pid);
+    return members.stream().anyMatch(each -> each.pid() == pid);
   }
 
-  /** Reads the state of a process that is no member; empty when it has none or is gone. */
+  /** Reads the state of a process that is no member; empty if it has none or has exited. */
   public Optional<ProcessState> stateOf(int other) {
     return ProcessIdentity.of(other).flatMap(process -> Optional.ofNullable(ask(process).value()));
   }
 
   /**
-   * Whether the driver says that a process that is no member has no CUDA state.
+   * Returns whether the driver reports that a process that is no member has no CUDA state.
    *
-   * @param other neither stopped nor traced: the driver would not answer
+   * @param other a process that is neither stopped nor traced: the driver would not answer
    */
   public boolean hasNoCuda(ProcessIdentity other) {
     return ask(other).result().equals(CudaResult.NOT_INITIALIZED);
@@ -296,8 +301,8 @@ public final class TreeOperation {
   }
 
   /**
-   * Makes sure that all members are in a state, nobody else moved them, and this JVM can open the
-   * files that it takes to move them and to bring them back.
+   * Checks that all members are in a state and were moved by no other controller, and that this JVM
+   * can open the files that the verb and its rollback need.
    *
    * @throws WrongStateException when the members were found in several states
    * @throws ProcessUnreadableException when this JVM has too many files open
@@ -305,16 +310,16 @@ public final class TreeOperation {
   public void require(ProcessState expected) {
     requireDescriptors();
     Set<ProcessState> known =
-        operations.stream()
-            .flatMap(each -> Stream.ofNullable(each.target().lastKnown()))
+        members.stream()
+            .flatMap(each -> Stream.ofNullable(each.process().lastKnown()))
             .collect(Collectors.toSet());
     if (known.size() > 1) {
       throw new WrongStateException(
           "%s is half way, with the members %s: bring it back first (%s, then unlock or resume)"
               .formatted(
                   tree.name(),
-                  operations.stream()
-                      .map(each -> each.pid() + " " + each.target().lastKnown())
+                  members.stream()
+                      .map(each -> each.pid() + " " + each.process().lastKnown())
                       .collect(Collectors.joining(", ")),
                   tree.inspection()),
           failure(null, null));
@@ -323,14 +328,14 @@ public final class TreeOperation {
   }
 
   private void requireDescriptors() {
-    int count = DESCRIPTORS + DESCRIPTORS_OF_MEMBER * operations.size();
+    int count = DESCRIPTORS + DESCRIPTORS_OF_MEMBER * members.size();
     try {
       Descriptors.requireFree(count);
     } catch (IOException e) {
       if (Descriptors.areUsedUp(e)) {
         throw new ProcessUnreadableException(
             "%s of %s did not begin, because this JVM cannot open %s more files: close some, or allow it more (ulimit -n)"
-                .formatted(name, tree.name(), count),
+                .formatted(verb, tree.name(), count),
             failure(null, null),
             e);
       }
@@ -339,27 +344,24 @@ public final class TreeOperation {
   }
 
   /**
-   * Makes sure that each member is in a state, or where an earlier verb of ours failed, and nobody
-   * else moved it.
+   * Checks that each member is in a state, or in one where an earlier verb of ours failed, and was
+   * moved by no other controller.
    */
   void requireOrLeftover(ProcessState expected, Set<ProcessState> leftovers) {
-    withEach(
-        each -> {
-          ProcessState unused = each.requireOrLeftover(expected, leftovers);
-        });
+    withEach(each -> each.requireOrLeftover(expected, leftovers));
   }
 
   /** Journals the state of each member, as far as it can be read. */
   public void noteStates() {
-    operations.forEach(each -> each.target().noteState(each.stateNow()));
+    members.forEach(each -> each.process().noteState(each.stateNow()));
   }
 
-  /** Journals where each member was left, as far as it can be read. */
-  public void leaveWhereTheyAre() {
-    operations.forEach(each -> each.target().leaveAt(each.stateNow()));
+  /** Remembers and journals the state of each member, as far as it can be read. */
+  public void recordStates() {
+    members.forEach(each -> each.process().setState(each.stateNow()));
   }
 
-  /** The root of the tree that is dumped. */
+  /** Returns the root of the tree. */
   public ProcessIdentity root() {
     return tree.root;
   }

@@ -1,51 +1,75 @@
 package dev.gpuprocess.internal.engine;
 
 import dev.gpuprocess.cuda.CudaResult;
+import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.NotCudaProcessException;
+import dev.gpuprocess.error.ProcessStoppedException;
 import dev.gpuprocess.error.ProcessUnreadableException;
+import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.context.EngineContext;
-import dev.gpuprocess.internal.journal.Journal;
-import dev.gpuprocess.internal.journal.JournalEntry;
+import dev.gpuprocess.internal.state.Journal;
+import dev.gpuprocess.internal.state.JournalEntry;
 import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.proc.AmdDevices;
+import dev.gpuprocess.internal.proc.CudaLibrary;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.LinkedHashSet;
+import java.util.List;
 import java.util.Optional;
+import java.util.Set;
+import java.util.function.Function;
+import java.util.function.Supplier;
+import java.util.stream.Collectors;
+import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** Finds a process tree, also one whose root has ended while its members are not running. */
+/**
+ * Finds a process tree and its members. A process is a member if the driver reports CUDA state for
+ * it. Members that left the tree when their parent exited are found in the journal, as is a root
+ * that has exited while its members are not running.
+ */
 public final class TreeSearch {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
-  private TreeSearch() {}
+  /** Each further look means that a verb ended since the look before. */
+  private static final int MOST_LOOKS = 10;
+
+  private final EngineContext context;
+  private final ProcessIdentity root;
+  private final String verb;
+  private final Journal journal;
 
   /**
-   * Finds it, and reads the state of each member. Only reads, and delays no verb.
+   * Creates a search for members; nothing is read yet.
    *
-   * @param pid of the root
+   * @param verb for exceptions
+   */
+  public TreeSearch(EngineContext context, ProcessIdentity root, String verb) {
+    this.context = context;
+    this.root = root;
+    this.verb = verb;
+    this.journal = new Journal(context.state());
+  }
+
+  /**
+   * Finds a tree and reads the state of each member. Only reads, and delays no verb.
+   *
+   * @param pid the pid of the root
    * @param verb for exceptions
    * @throws NoSuchProcessException when there is no such process, and the journal has no member of
    *     its tree
    */
   public static TrackedTree find(EngineContext context, long pid, String verb) {
     ProcessIdentity root =
-        ProcessIdentity.of(pid)
-            .filter(ProcessIdentity::isAlive)
-            .or(() -> journalled(context, pid))
-            .orElseThrow(() -> absent(context, pid, verb));
-    return TrackedTree.of(context, root, new MemberScan(context, root, verb).all());
-  }
-
-  private static NoSuchProcessException absent(EngineContext context, long pid, String verb) {
-    // Of a zombie this says who has not reaped it.
-    ReachabilityCheck.require(TrackedProcess.of(context, pid, verb), verb);
-    return new NoSuchProcessException(
-        "process %s has just ended".formatted(pid), Failure.of(verb, pid));
+        alive(pid).or(() -> journalled(context, pid)).orElseThrow(() -> absent(context, pid, verb));
+    return TrackedTree.of(context, root, new TreeSearch(context, root, verb).members());
   }
 
   /**
@@ -77,7 +101,27 @@ public final class TreeSearch {
     return "it is no CUDA program, or has not called cuInit yet";
   }
 
-  /** Its members may be suspended although it has ended. */
+  /**
+   * Returns the process with a pid.
+   *
+   * @throws NoSuchProcessException when there is none, or it has exited; for a zombie the message
+   *     names the parent that has not reaped it
+   */
+  public static ProcessIdentity aliveRoot(EngineContext context, long pid, String verb) {
+    return alive(pid).orElseThrow(() -> absent(context, pid, verb));
+  }
+
+  private static Optional<ProcessIdentity> alive(long pid) {
+    return ProcessIdentity.of(pid).filter(ProcessIdentity::isAlive);
+  }
+
+  private static NoSuchProcessException absent(EngineContext context, long pid, String verb) {
+    TrackedProcess.of(context, pid, verb).requireReachable(verb);
+    return new NoSuchProcessException(
+        "process %s has just ended".formatted(pid), Failure.of(verb, pid));
+  }
+
+  /** Returns a root that has exited, if the journal has a member of its tree. */
   private static Optional<ProcessIdentity> journalled(EngineContext context, long pid) {
     for (JournalEntry entry : new Journal(context.state()).entriesOfProcesses()) {
       ProcessKey root = entry.root();
@@ -88,5 +132,139 @@ public final class TreeSearch {
       }
     }
     return Optional.empty();
+  }
+
+  /**
+   * Reads the state of a process that must be running: once if it is running, and otherwise until
+   * two reads agree and no verb is under way between them. So a state in the middle of a verb,
+   * which passes, is not mistaken for one that lasts.
+   *
+   * @param look reads the state
+   * @param state the state that was read
+   * @param tree the processes that were read
+   * @param verb for the exception
+   * @return the result of the last look
+   * @throws dev.gpuprocess.error.OperationInProgressException when a verb is under way and the
+   *     process is not running
+   */
+  public static <T> T settled(
+      Supplier<T> look,
+      Function<T, ProcessState> state,
+      Function<T, TrackedTree> tree,
+      String verb) {
+    T seen = look.get();
+    for (int looks = 1; looks < MOST_LOOKS; looks++) {
+      if (state.apply(seen) == ProcessState.RUNNING) {
+        return seen;
+      }
+      tree.apply(seen).requireNoVerb(verb);
+      T again = look.get();
+      if (state.apply(again) == state.apply(seen)
+          && tree.apply(again).isWhereItWas(tree.apply(seen))) {
+        return again;
+      }
+      seen = again;
+    }
+    return seen;
+  }
+
+  /**
+   * Returns the members, the root first, parents before children. Each remembers its state.
+   *
+   * @throws ProcessStoppedException when a process that may use CUDA is stopped: the driver would
+   *     not answer
+   * @throws dev.gpuprocess.error.OperationInProgressException when another verb works on a member
+   *     for too long
+   * @throws dev.gpuprocess.error.OperationTimedOutException when the driver does not answer in time
+   * @throws ProcessUnreadableException when {@code /proc} cannot be read
+   */
+  public List<TrackedProcess> members() {
+    return newMembers(List.of());
+  }
+
+  /** Returns the members that are not known yet. Known members may be locked and not answer. */
+  public List<TrackedProcess> newMembers(List<TrackedProcess> known) {
+    Set<ProcessIdentity> old =
+        known.stream().map(each -> each.identity).collect(Collectors.toSet());
+    List<TrackedProcess> found = new ArrayList<>();
+    for (ProcessIdentity each : candidates()) {
+      if (!old.contains(each)) {
+        member(each).ifPresent(found::add);
+      }
+    }
+    return found;
+  }
+
+  private Set<ProcessIdentity> candidates() {
+    Set<ProcessIdentity> all = new LinkedHashSet<>();
+    if (root.isAlive()) {
+      all.add(root);
+      for (int pid : ProcFs.descendants(root.pid())) {
+        ProcessIdentity.of(pid).ifPresent(all::add);
+      }
+    }
+    ProcessKey key = ProcessKey.of(root);
+    for (JournalEntry entry : journal.entriesOfProcesses()) {
+      if (key.equals(entry.root())) {
+        entry.find().process().ifPresent(all::add);
+      }
+    }
+    return all;
+  }
+
+  private Optional<TrackedProcess> member(ProcessIdentity candidate) {
+    BoundedCall.requireCapacity(candidate, verb);
+    TrackedProcess process = TrackedProcess.of(context, candidate);
+    ProcessOperation reading = new ProcessOperation(process, verb, null);
+    reading.awaitCriu();
+    if (process.isGone() || isUnreachable(process)) {
+      return Optional.empty();
+    }
+    return Optional.ofNullable(state(reading))
+        .map(
+            state -> {
+              process.foundIn(state);
+              return process;
+            });
+  }
+
+  /** Returns whether a process has just exited, or is stopped and does not use CUDA. */
+  private boolean isUnreachable(TrackedProcess process) {
+    try {
+      process.requireReachable(verb);
+      return false;
+    } catch (NoSuchProcessException e) {
+      LOG.debug("process {} has just ended", process.pid());
+      return true;
+    } catch (ProcessStoppedException e) {
+      if (mayUseCuda(process)) {
+        throw e;
+      }
+      LOG.debug("process {} is stopped, and does not use CUDA", process.pid());
+      return true;
+    }
+  }
+
+  /**
+   * A process that a controller checkpointed is in the journal; others need the driver's library.
+   */
+  private boolean mayUseCuda(TrackedProcess process) {
+    try {
+      return journal.ownEntry(process.key).isPresent() || CudaLibrary.isMappedBy(process.pid());
+    } catch (ProcessUnreadableException e) {
+      LOG.debug("whether process {} uses CUDA is not known", process.pid(), e);
+      return true;
+    }
+  }
+
+  /** Returns the state; null for a process without CUDA. */
+  private @Nullable ProcessState state(ProcessOperation reading) {
+    try {
+      return ProcessOperation.readTwice(reading::look);
+    } catch (NotCudaProcessException | NoSuchProcessException e) {
+      LOG.debug(
+          "process {} is no member of process {}: {}", reading.pid(), root.pid(), e.getMessage());
+      return null;
+    }
   }
 }

@@ -5,15 +5,49 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.StaleStateException;
+import dev.gpuprocess.error.TreeFailure;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Set;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
-/** Adds to the exception of a verb where the verb left the process, in its message and its data. */
-final class VerbOutcome {
+/** Adds to the exception of a verb the state in which the verb left the process and its members. */
+public final class VerbOutcome {
 
   private VerbOutcome() {}
 
-  /** Looks at the members after what was done is undone. */
-  static void tell(TreeOperation operation, GpuCheckpointException why) {
+  /**
+   * Adds the state of every member, if there are several. Does nothing where a plugin of CRIU moves
+   * the GPU state.
+   */
+  public static void addMembers(TreeOperation operation, Throwable why) {
+    TrackedTree tree = operation.tree();
+    if (tree.isSingle()
+        || tree.plugin() != null
+        || !(why instanceof GpuCheckpointException failure)) {
+      return;
+    }
+    List<TreeFailure.Member> members =
+        operation.members().stream()
+            .map(each -> new TreeFailure.Member(each.pid(), each.stateNow()))
+            .toList();
+    Set<Long> failed =
+        Stream.concat(Stream.of(why), Arrays.stream(why.getSuppressed()))
+            .filter(GpuCheckpointException.class::isInstance)
+            .map(each -> ((GpuCheckpointException) each).failure().pid())
+            .collect(Collectors.toSet());
+    List<Integer> failedMembers =
+        members.stream()
+            .map(TreeFailure.Member::pid)
+            .filter(pid -> failed.contains((long) pid))
+            .toList();
+    failure.inTree(new TreeFailure(operation.root().pid(), failedMembers, members));
+  }
+
+  /** Adds the state of the process after the rollback, to the message and to the data. */
+  static void addState(TreeOperation operation, GpuCheckpointException why) {
     Failure known = why.failure();
     ProcessState now = operation.stateNow();
     ProcessState after = now == null ? known.after() : now;
@@ -27,11 +61,10 @@ final class VerbOutcome {
             known.elapsed().isZero() ? operation.elapsed() : known.elapsed(),
             known.cudaResult(),
             known.fate()),
-        isSaid(why) ? "" : words(operation, before, now));
+        isInMessage(why) ? "" : words(operation, before, now));
   }
 
-  /** Whether the message says it already. */
-  private static boolean isSaid(GpuCheckpointException why) {
+  private static boolean isInMessage(GpuCheckpointException why) {
     return why.tree().isPresent()
         || why instanceof GpuMemoryLostException
         || why instanceof NoSuchProcessException

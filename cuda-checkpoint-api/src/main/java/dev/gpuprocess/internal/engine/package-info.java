@@ -1,3 +1,3 @@
-/** The verbs: driver calls on tracked processes, their order, their deadlines and their undo. */
+/** The verbs: driver calls on tracked processes, their order, deadlines and rollback. */
 @org.jspecify.annotations.NullMarked
 package dev.gpuprocess.internal.engine;

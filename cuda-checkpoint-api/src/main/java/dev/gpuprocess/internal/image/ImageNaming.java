@@ -2,8 +2,8 @@ package dev.gpuprocess.internal.image;
 
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageException;
-import dev.gpuprocess.internal.lock.NamedLock;
-import dev.gpuprocess.internal.lock.StateDirectory;
+import dev.gpuprocess.internal.state.NamedLock;
+import dev.gpuprocess.internal.state.StateDirectory;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

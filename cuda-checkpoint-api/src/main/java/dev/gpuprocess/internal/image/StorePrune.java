@@ -2,8 +2,8 @@ package dev.gpuprocess.internal.image;
 
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.image.PruneReport;
-import dev.gpuprocess.internal.journal.ImageEntry;
-import dev.gpuprocess.internal.journal.Journal;
+import dev.gpuprocess.internal.state.ImageEntry;
+import dev.gpuprocess.internal.state.Journal;
 import dev.gpuprocess.options.RetentionPolicy;
 import java.io.IOException;
 import java.nio.file.Files;

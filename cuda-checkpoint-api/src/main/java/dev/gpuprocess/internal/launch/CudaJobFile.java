@@ -7,12 +7,12 @@ import dev.gpuprocess.internal.linux.OpenedFile;
 import dev.gpuprocess.internal.linux.ProcessDescriptor;
 import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.linux.UntrustedPaths;
-import dev.gpuprocess.internal.lock.NamedLock;
-import dev.gpuprocess.internal.lock.StateDirectory;
 import dev.gpuprocess.internal.proc.Environment;
 import dev.gpuprocess.internal.proc.FileNode;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.internal.state.NamedLock;
+import dev.gpuprocess.internal.state.StateDirectory;
 import dev.gpuprocess.internal.text.NativePath;
 import dev.gpuprocess.options.LaunchOptions;
 import java.io.IOException;
@@ -31,21 +31,21 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The file in which driver 590 and later keeps what it must know of a job of several processes.
- * {@code CUDA_CHECKPOINT_JOB_FILE} names it in the environment of each of them, and must name it to
- * the controller's calls, too. Its content is the driver's affair, which changes it with each
- * checkpoint.
+ * The job file of driver 590 and later: its data about several processes of one job, in the sense
+ * of the driver. {@code CUDA_CHECKPOINT_JOB_FILE} names it in the environment of each process, and
+ * must name it in that of the controller's calls, too. Only the driver reads and writes the
+ * content, with each checkpoint.
  *
- * <p>One that is made here for a launched job is empty, and is the job's as long as a process lives
- * that was started with its name. It is in the state directory; that of an isolated job in the
- * {@code /dev/shm} that the job and each of its copies has for itself, where CRIU carries it and
- * nothing is left of it.
+ * <p>The job file that is created here for a launched process is empty, and in use as long as a
+ * process is alive that was started with its name. The file is in the state directory. For an
+ * isolated process it is in {@code /dev/shm}, of which the process and each of its copies has its
+ * own: CRIU dumps it, and nothing remains of it.
  *
- * <p>Tried on the simulated driver only.
+ * <p>It was tested with the simulated driver only.
  */
 public final class CudaJobFile {
 
-  /** Names the file. */
+  /** The environment variable with the path of the file. */
   public static final String VARIABLE = "CUDA_CHECKPOINT_JOB_FILE";
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
@@ -53,7 +53,7 @@ public final class CudaJobFile {
   /** CUDA 13.1, which came with driver 590. */
   private static final int FIRST_VERSION = 13010;
 
-  /** An isolated job has its own there, and so has each of its copies. */
+  /** An isolated process and each of its copies has its own directory here. */
   private static final Path MEMORY = Path.of("/dev/shm");
 
   private static final Path PROC_SELF = ProcFs.self();
@@ -71,10 +71,10 @@ public final class CudaJobFile {
 
   private final Path path;
 
-  /** Where it is; null when it is in an isolated job. */
+  /** The state directory that has it; null if an isolated process has it. */
   private final @Nullable StateDirectory state;
 
-  /** Until the job has begun: nobody takes the file for one that is left over. */
+  /** Held until the process has started, so that the file does not count as left over. */
   private final @Nullable NamedLock held;
 
   private CudaJobFile(Path path, @Nullable StateDirectory state, @Nullable NamedLock held) {
@@ -84,31 +84,31 @@ public final class CudaJobFile {
   }
 
   /**
-   * Whether a driver keeps job files.
+   * Returns whether a driver uses job files.
    *
-   * @param cudaVersion as {@link CudaDriver#version} gives it
+   * @param cudaVersion the result of {@link CudaDriver#version}
    */
   public static boolean isKnownTo(int cudaVersion) {
     return cudaVersion >= FIRST_VERSION;
   }
 
-  /** Whether the driver is there, and keeps job files. */
+  /** Returns whether there is a driver, and it uses job files. */
   private static boolean isKnownTo(CudaDriver cuda) {
     try {
       return isKnownTo(cuda.version());
     } catch (MachineUnfitException | IllegalStateException e) {
-      LOG.debug("a job is launched without a job file", e);
+      LOG.debug("a process is launched without a job file", e);
       return false;
     }
   }
 
   /**
-   * Chooses the name of one for a job that is about to be launched. It is made by the job's
-   * starter.
+   * Chooses the name of the job file of a process that is about to be launched. The starter creates
+   * the file.
    *
-   * @return empty when the driver keeps none, when the job's environment names one already, and
-   *     when the variable is to be removed from it
-   * @throws IOException when there is no place for it
+   * @return empty if the driver uses none, the environment of the process names one already, or the
+   *     variable is to be removed from it
+   * @throws IOException when there is no directory for it
    */
   public static Optional<CudaJobFile> of(
       LaunchOptions options, CudaDriver cuda, StateDirectory state) throws IOException {
@@ -131,14 +131,14 @@ public final class CudaJobFile {
             directory.resolve(name), state, state.tryLock(name, "launch").orElse(null)));
   }
 
-  /** Its path, as the job sees it. */
+  /** Returns its path in the mount namespace of the process. */
   Path path() {
     return path;
   }
 
   /**
-   * The job has ended, or did not begin. Removes the file if no other process has its name. Until
-   * then nobody else may: a process that is being executed shows no environment for a moment.
+   * Removes the file after the process has exited, or was not started, if no other process has its
+   * name. Until then no other controller may: during an exec, a process has no environment.
    */
   void ended() {
     if (held != null) {
@@ -149,18 +149,18 @@ public final class CudaJobFile {
     }
   }
 
-  /** Removes those in a state directory whose jobs have ended. */
+  /** Removes the job files in a state directory that no process uses. */
   public static void removeUnused(StateDirectory state) {
     try {
       for (Path file : state.list(DIRECTORY)) {
         Matcher name = NAMES.matcher(String.valueOf(file.getFileName()));
-        // Processes of other pid namespaces are not all seen from here.
+        // Processes of other pid namespaces are not all visible from here.
         if (name.matches() && Long.parseLong(name.group(1)) == ProcessKey.self().namespace()) {
           remove(state, file);
         }
       }
     } catch (IOException e) {
-      LOG.warn("job files of jobs that have ended stay: {}", e.toString());
+      LOG.warn("job files that no process uses are not removed: {}", e.toString());
     }
   }
 
@@ -177,14 +177,14 @@ public final class CudaJobFile {
         }
       }
     } catch (IOException | ProcessUnreadableException e) {
-      LOG.warn("the job file {} stays: {}", file, e.toString());
+      LOG.warn("the job file {} is not removed: {}", file, e.toString());
     }
   }
 
   /**
-   * Keeps a file from being removed although no process has its name yet.
+   * Locks a file against removal while no process has its name yet.
    *
-   * @return empty when somebody else does that
+   * @return empty if another controller has locked it
    */
   private static Optional<NamedLock> hold(StateDirectory state, Path file, String verb)
       throws IOException {
@@ -192,27 +192,27 @@ public final class CudaJobFile {
   }
 
   /**
-   * Keeps a file that is about to be put back for a restore from being removed, if it is one that
-   * was made here.
+   * Locks a file that a restore is about to create again against removal, if it is in the state
+   * directory.
    *
-   * @param state that of the controller who restores
-   * @return empty when nobody would remove it
-   * @throws IOException when another controller works on it
+   * @param state the state directory of the controller that restores
+   * @return empty if no controller would remove it
+   * @throws IOException when another controller has locked it
    */
   public static Optional<NamedLock> holdForRestore(StateDirectory state, Path file)
       throws IOException {
     Path directory = state.path().resolve(DIRECTORY);
-    boolean isOurs =
+    boolean isInState =
         file.startsWith(directory)
             || (Files.exists(directory) && file.startsWith(directory.toRealPath()));
-    if (!isOurs) {
+    if (!isInState) {
       return Optional.empty();
     }
     Path unused = state.makeDirectory(DIRECTORY);
     Optional<NamedLock> lock =
         state.lock(String.valueOf(file.getFileName()), "restore", state.limit());
     if (lock.isEmpty()) {
-      throw new IOException("another controller is at work on it");
+      throw new IOException("another controller works on it");
     }
     return lock;
   }
@@ -247,9 +247,9 @@ public final class CudaJobFile {
   }
 
   /**
-   * The file that the environment of a process names.
+   * Returns the file that the environment of a process names.
    *
-   * @return the path as the process sees it; empty when there is none, or no such process
+   * @return the path in its mount namespace; empty if there is none, or no such process
    * @throws ProcessUnreadableException when that may not be read
    */
   public static Optional<Path> named(int pid) {
@@ -261,10 +261,10 @@ public final class CudaJobFile {
   }
 
   /**
-   * Opens that file for reading and writing with the permissions of the process, whatever mounts
-   * the process sees. The driver in the process opened it in the same way.
+   * Opens that file for reading and writing with the permissions and in the mount namespace of the
+   * process, as the driver in the process does.
    *
-   * @return empty when the process names no file, or the file does not exist
+   * @return empty if the process names no file, or the file does not exist
    * @throws ProcessUnreadableException when the environment of the process may not be read
    * @throws IOException when the process may not open it, or it is not a regular file
    */
@@ -286,7 +286,7 @@ public final class CudaJobFile {
             paths -> paths.readAndWriteThroughLinks(ROOT.resolve(name)));
   }
 
-  /** A descriptor of the process, such as that of a memory file, which was opened by it. */
+  /** Opens a descriptor of the process, such as that of a memory file. */
   private static Optional<OpenedFile> descriptor(int pid, Path name) throws IOException {
     Matcher number = DESCRIPTOR.matcher(name.toString());
     Optional<ProcStat> thread =
@@ -310,7 +310,7 @@ public final class CudaJobFile {
                     == O_RDWR);
   }
 
-  /** Whether CRIU dumps and restores a file with an isolated job. */
+  /** Returns whether CRIU dumps and restores a file with an isolated process. */
   public static boolean isInMemoryOfIsolated(Path name) {
     return name.startsWith(MEMORY);
   }

@@ -8,26 +8,26 @@ import dev.gpuprocess.internal.proc.Signals;
 import dev.gpuprocess.internal.text.NativePath;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
 
 /**
- * The guard that ends a launched process with this JVM, however this JVM ends, and that signals all
- * of it. It ends when all of the process has ended. Safe for use by several threads.
+ * The guard of a launched process: a program that kills the process and its session when this JVM
+ * exits, for whatever reason, and that sends signals to all of them. It exits when all of them have
+ * exited. Safe for use by several threads.
  */
 final class Guard {
 
   private static final byte READY = 'r';
   private static final byte TERMINATE = 't';
   private static final byte KILL = 'k';
-  private static final byte LET_GO = 'l';
+  private static final byte DETACH = 'l';
 
   private final PacketSocketPair socket;
   private final PidDescriptor process;
-  private boolean ended;
+  private boolean exited;
 
   private Guard(PacketSocketPair socket, PidDescriptor process) {
     this.socket = socket;
@@ -35,65 +35,61 @@ final class Guard {
   }
 
   /**
-   * Starts one.
+   * Starts a guard.
    *
-   * @param root the root of the process
-   * @param held the same, which may have ended and not been reaped
-   * @param survivesExit whether the process lives on when this JVM ends
-   * @param entry the journal's file about the process, which the guard removes when it has ended
-   *     the process because this JVM was gone
+   * @param root the process
+   * @param held its pidfd; the process may have exited, but is not reaped
+   * @param survivesExit whether the process stays alive when this JVM exits
+   * @param entry the process's file in the journal; the guard removes it after it has killed the
+   *     process because this JVM exited
    * @throws IOException when it cannot be started, or does not answer in time
    */
   static Guard start(
       ProcessIdentity root, PidDescriptor held, boolean survivesExit, Path entry, Duration limit)
       throws IOException {
-    Path program = NativeFiles.path(NativeFiles.JOB);
+    Path program = NativeFile.installed(NativeFile.LAUNCHER);
     List<byte[]> arguments =
         List.of(
-            ascii("gpuprocess-guard"),
-            ascii("guard"),
-            ascii(Integer.toString(root.pid())),
-            ascii(Long.toString(root.startTicks())),
-            ascii(survivesExit ? "no" : "yes"),
+            NativeFile.argument("gpuprocess-guard"),
+            NativeFile.argument("guard"),
+            NativeFile.argument(Integer.toString(root.pid())),
+            NativeFile.argument(Long.toString(root.startTicks())),
+            NativeFile.argument(survivesExit ? "no" : "yes"),
             NativePath.bytes(entry));
     PacketSocketPair socket = PacketSocketPair.make();
     try {
       int pid =
-          ChildStart.start(
+          NativeFile.start(
               program,
               arguments,
               variable -> false,
-              List.of(socket.theirs(), ChildStart.NOWHERE, ChildStart.NOWHERE, held.number()));
-      socket.closeTheirs();
+              List.of(socket.theirs(), ChildStart.NOWHERE, ChildStart.NOWHERE, held.number()),
+              socket);
       Guard guard = new Guard(socket, PidDescriptor.open(pid));
-      Optional<byte[]> said = socket.receive(limit);
-      if (said.isEmpty() || said.get().length != 1 || said.get()[0] != READY) {
+      Optional<byte[]> answer = socket.receive(limit);
+      if (answer.isEmpty() || answer.get().length != 1 || answer.get()[0] != READY) {
         boolean unused = guard.process.signal(Signals.SIGKILL);
         unused = guard.reap();
         throw new IOException("the guard of process %s did not begin".formatted(root.pid()));
       }
       return guard;
     } catch (IOException | RuntimeException e) {
-      // One that is there takes the end of this connection for that of this JVM.
-      boolean unused = socket.send(LET_GO);
+      // Otherwise a guard that was started takes the closed socket for the exit of this JVM.
+      boolean unused = socket.send(DETACH);
       socket.close();
       throw e;
     }
   }
 
-  private static byte[] ascii(String text) {
-    return text.getBytes(StandardCharsets.US_ASCII);
-  }
-
-  /** Waits until it has ended, or the root has. */
+  /** Waits until the guard or the root has exited. */
   void awaitEndOr(PidDescriptor root) throws NativeCallException {
     process.awaitEndOr(root);
   }
 
   /**
-   * Waits until it has ended. One that does not end in time is killed.
+   * Waits until it has exited, and kills it at the end of the limit.
    *
-   * @return false when it was killed
+   * @return false if it was killed
    */
   boolean awaitEnd(Duration limit) throws NativeCallException {
     if (!process.awaitEnd(limit)) {
@@ -103,45 +99,45 @@ final class Guard {
   }
 
   /**
-   * Sends SIGTERM to all of the job.
+   * Sends SIGTERM to the process and its session.
    *
-   * @return false when the guard has ended
+   * @return false if the guard has exited
    */
   boolean terminate() throws NativeCallException {
     return order(TERMINATE);
   }
 
   /**
-   * Sends SIGKILL until nothing of the process is left.
+   * Sends SIGKILL until the process and its session have exited.
    *
-   * @return false when the guard has ended
+   * @return false if the guard has exited
    */
   boolean kill() throws NativeCallException {
     return order(KILL);
   }
 
-  /** Has it end and leave the process alone. */
-  void letGo() throws NativeCallException {
-    boolean unused = order(LET_GO);
+  /** Makes the guard exit without touching the process. */
+  void detach() throws NativeCallException {
+    boolean unused = order(DETACH);
   }
 
   private synchronized boolean order(byte order) throws NativeCallException {
-    return !ended && socket.send(order);
+    return !exited && socket.send(order);
   }
 
   /**
-   * Waits until it has ended and lets its pid go. To be called once.
+   * Waits until it has exited, and reaps it. To be called once.
    *
-   * @return false when somebody has killed it
+   * @return false if it was killed
    */
   boolean reap() throws NativeCallException {
     process.awaitEnd();
     synchronized (this) {
-      ended = true;
+      exited = true;
       socket.close();
     }
-    boolean byItself = process.reap().filter(status -> status.signal() > 0).isEmpty();
+    boolean exited = process.reap().filter(status -> status.signal() > 0).isEmpty();
     process.close();
-    return byItself;
+    return exited;
   }
 }

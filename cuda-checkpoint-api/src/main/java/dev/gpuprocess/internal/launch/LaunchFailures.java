@@ -10,7 +10,7 @@ import java.nio.file.Path;
 import java.util.Map;
 import java.util.Optional;
 
-/** What {@code process start} answers, as exceptions. */
+/** The exceptions for the failures that the starter program reports. */
 final class LaunchFailures {
 
   // enum step of start.c
@@ -40,12 +40,12 @@ final class LaunchFailures {
 
   private LaunchFailures() {}
 
-  /** Whether arguments or environment are too long for a program, for the starter first. */
+  /** Returns whether an error means that arguments or environment are too long. */
   static boolean isTooLong(int error) {
     return REASONS.get(error) == Reason.LAUNCH_TOO_LONG;
   }
 
-  /** The exception for a step that failed with an error. */
+  /** Creates the exception for a step that failed with an error. */
   static FixAndRetryException of(LaunchOptions options, int step, int error) {
     String text = Libc.text(error);
     if (step == FILE_KIND
@@ -66,11 +66,11 @@ final class LaunchFailures {
         reason);
   }
 
-  /** The exception for a process that ended before it was the command. */
+  /** Creates the exception for a process that was killed before it executed the command. */
   static FixAndRetryException killed(LaunchOptions options, Optional<ExitStatus> status) {
     return exception(
         options,
-        "its start was ended%s: find out who kills processes here, and try again"
+        "it was killed%s while it started: find out which program kills processes here, and try again"
             .formatted(
                 status.map(end -> end.signal() > 0 ? " by signal " + end.signal() : "").orElse("")),
         Reason.LAUNCH_KILLED);
@@ -104,22 +104,22 @@ final class LaunchFailures {
 
   private static String cure(LaunchOptions options, int step, Reason reason) {
     if (step == NAMESPACES || step == MOUNTS) {
-      return "launch isolated jobs as root with CAP_SYS_ADMIN, or launch it without isolated(true)";
+      return "launch isolated processes as root with CAP_SYS_ADMIN, or launch it without isolated(true)";
     }
     if (step == REQUESTS) {
       return "have user.home name a directory with a short path that can be written";
     }
     if (step == JOB_FILE) {
-      return "make room in the state directory, and in the /dev/shm of an isolated job, or remove CUDA_CHECKPOINT_JOB_FILE from its environment";
+      return "make room in the state directory, and in the /dev/shm of an isolated process, or remove CUDA_CHECKPOINT_JOB_FILE from its environment";
     }
     if (step == EXEC && reason == Reason.LAUNCH_MISSING) {
       return options.command().get(0).indexOf('/') < 0
-          ? "name a program that is in the PATH of the job, or its whole path"
-          : "name a program that exists, and whose interpreter does";
+          ? "name a program that is in the PATH of the process, or its whole path"
+          : "name a program that exists, and whose interpreter exists";
     }
     return switch (reason) {
-      case LAUNCH_MISSING -> "name one that exists, in a directory that does";
-      case LAUNCH_NOT_PERMITTED -> "give this user the right to it, or name another one";
+      case LAUNCH_MISSING -> "check the path: no such file or directory";
+      case LAUNCH_NOT_PERMITTED -> "give this user access to it, or name another one";
       case LAUNCH_NOT_A_DIRECTORY -> "name a directory";
       case LAUNCH_TOO_LONG -> "pass less to it";
       case LAUNCH_NOT_A_PROGRAM -> "name a program for this machine";

@@ -4,9 +4,12 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.internal.context.EngineContext;
-import dev.gpuprocess.internal.journal.Journal;
+import dev.gpuprocess.internal.state.Journal;
+import dev.gpuprocess.internal.launch.Lifetime.State;
 import dev.gpuprocess.internal.linux.ExitStatus;
 import dev.gpuprocess.internal.linux.NativeCallException;
+import dev.gpuprocess.internal.linux.PidDescriptor.WaitStatus;
+import dev.gpuprocess.internal.linux.PidDescriptor;
 import dev.gpuprocess.internal.linux.Processes;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.Signals;
@@ -17,6 +20,7 @@ import dev.gpuprocess.options.LaunchOptions;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.io.InputStream;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.HashSet;
 import java.util.Map;
@@ -30,17 +34,17 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A process that this JVM has started, through dumps and restores by this JVM until its end. One
+ * A process that this JVM has started, through dumps and restores by this JVM until it exits. A
  * daemon thread waits for it. Safe for use by several threads.
  */
 public final class LaunchedRoot {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
-  /** Those that run, and those that are on disk. */
-  private static final Set<LaunchedRoot> JOBS = ConcurrentHashMap.newKeySet();
+  /** All launched processes that are alive or in an image. */
+  private static final Set<LaunchedRoot> ALL = ConcurrentHashMap.newKeySet();
 
-  /** How long SIGKILL may take: the kernel tears down what is on a GPU. */
+  /** The time that a killed process may take to exit: the kernel tears down its GPU state. */
   private static final Duration KILL_LIMIT = Duration.ofMinutes(2);
 
   private final LaunchOptions options;
@@ -51,11 +55,10 @@ public final class LaunchedRoot {
   private final @Nullable InputStream output;
   private final @Nullable InputStream error;
 
-  /** Every process that this process has been. */
+  /** The processes of all lifetimes. */
   private final Set<ProcessIdentity> lineage = new HashSet<>();
 
-  private JobLife life;
-  private boolean ended;
+  private Lifetime lifetime;
   private Optional<ExitStatus> status = Optional.empty();
 
   private LaunchedRoot(
@@ -64,7 +67,7 @@ public final class LaunchedRoot {
       Journal journal,
       @Nullable RequestChannel requests,
       @Nullable CudaJobFile jobFile,
-      JobStart.Started started) {
+      Starter.Started started) {
     this.options = options;
     this.limit = limit;
     this.journal = journal;
@@ -72,8 +75,8 @@ public final class LaunchedRoot {
     this.jobFile = jobFile;
     this.output = started.output();
     this.error = started.error();
-    this.life =
-        new JobLife(
+    this.lifetime =
+        new Lifetime(
             started.root(), started.held(), started.guard(), options.survivesExit(), journal);
     this.lineage.add(started.root());
   }
@@ -81,27 +84,27 @@ public final class LaunchedRoot {
   /**
    * Starts a process.
    *
-   * @param requests takes the requests of the process, and is closed at its end; null for a process
+   * @param requests the channel for its requests, which is closed when it exits; null for a process
    *     that makes none
-   * @param context of the driver that may want a job file, and of the place for it
+   * @param context the driver, which may need a job file, and the state directory, which has it
    * @throws FixAndRetryException with a LAUNCH reason when it cannot be started
-   * @throws OperationTimedOutException when it does not begin in time
+   * @throws OperationTimedOutException when it does not start in time
    */
   public static LaunchedRoot launch(
       LaunchOptions options, @Nullable RequestChannel requests, EngineContext context) {
     Duration limit = context.timeouts().call();
     Journal journal = new Journal(context.state());
     CudaJobFile jobFile = null;
-    boolean begun = false;
+    boolean started = false;
     try {
       jobFile = CudaJobFile.of(options, context.cuda(), context.state()).orElse(null);
-      try (JobStart start = new JobStart(options, requests, jobFile, journal, limit)) {
-        LaunchedRoot job =
-            new LaunchedRoot(options, limit, journal, requests, jobFile, start.run());
-        begun = true;
-        JOBS.add(job);
-        job.watch(job.life);
-        return job;
+      try (Starter starter = new Starter(options, requests, jobFile, journal, limit)) {
+        LaunchedRoot launched =
+            new LaunchedRoot(options, limit, journal, requests, jobFile, starter.run());
+        started = true;
+        ALL.add(launched);
+        launched.watch(launched.lifetime);
+        return launched;
       }
     } catch (RuntimeException | Error e) {
       if (requests != null) {
@@ -111,16 +114,16 @@ public final class LaunchedRoot {
     } catch (IOException e) {
       throw notStarted(options, e);
     } finally {
-      if (jobFile != null && !begun) {
+      if (jobFile != null && !started) {
         jobFile.ended();
       }
     }
   }
 
   /**
-   * How a process of these options asks for snapshots.
+   * Creates the channel for the requests of a process.
    *
-   * @throws FixAndRetryException with a LAUNCH reason when there is no place for it
+   * @throws FixAndRetryException with a LAUNCH reason when there is no directory for it
    */
   public static RequestChannel requests(LaunchOptions options) {
     try {
@@ -138,45 +141,51 @@ public final class LaunchedRoot {
         why);
   }
 
-  private void watch(JobLife watched) {
-    Thread thread = new Thread(() -> awaitEnd(watched), "gpuprocess-job-" + watched.root.pid());
+  private void watch(Lifetime watched) {
+    Thread thread = new Thread(() -> awaitEnd(watched), "gpuprocess-process-" + watched.root.pid());
     thread.setDaemon(true);
     thread.start();
   }
 
-  private void awaitEnd(JobLife watched) {
+  private void awaitEnd(Lifetime watched) {
     Optional<ExitStatus> how = Optional.empty();
     try {
       how = watched.awaitRoot(limit);
     } catch (NativeCallException e) {
-      LOG.warn("how process {} ends is not known: {}", watched.root.pid(), e.getMessage());
+      LOG.warn("how process {} exited is not known: {}", watched.root.pid(), e.getMessage());
     }
+    boolean inImage;
     synchronized (this) {
-      // The thread is ours, and nobody interrupts it.
-      boolean unused = await(Durations.LONGEST, () -> watched.departures == 0);
-      if (!watched.departed) {
-        ended = true;
-        status = how;
-        JOBS.remove(this);
+      // The thread is ours, and no other code interrupts it.
+      boolean unused = await(Durations.LONGEST, () -> watched.dumps == 0);
+      inImage = watched.isInImage();
+      if (!inImage) {
+        ended(watched, how);
       }
-      notifyAll();
     }
-    if (requests != null && hasEnded()) {
+    if (requests != null && !inImage) {
       requests.close();
     }
     try {
-      watched.awaitRest(limit);
+      watched.awaitRest(inImage, limit);
     } catch (IOException | RuntimeException e) {
-      LOG.warn("what process {} leaves is not reaped: {}", watched.root.pid(), e.getMessage());
+      LOG.warn("the session of process {} is not reaped: {}", watched.root.pid(), e.getMessage());
     }
     if (jobFile != null) {
-      // If it is in an image: a restore puts the file back.
+      // A restore from an image creates the file again.
       jobFile.ended();
     }
     synchronized (this) {
-      watched.over = true;
+      watched.isReaped = true;
       notifyAll();
     }
+  }
+
+  private synchronized void ended(Lifetime last, Optional<WaitStatus> how) {
+    last.state = State.ENDED;
+    status = how;
+    ALL.remove(this);
+    notifyAll();
   }
 
   private boolean await(Duration patience, BooleanSupplier condition) {
@@ -196,78 +205,77 @@ public final class LaunchedRoot {
         });
   }
 
-  /** The newest process that it has been. */
+  /** Returns the process of the present lifetime. */
   public synchronized ProcessIdentity root() {
-    return life.root;
+    return lifetime.root;
   }
 
-  /** What it writes, where that goes to the caller. */
+  /** Returns its standard output, if the caller reads it. */
   public Optional<InputStream> output() {
     return Optional.ofNullable(output);
   }
 
-  /** What it writes to standard error, where that goes to the caller. */
+  /** Returns its standard error, if the caller reads it. */
   public Optional<InputStream> error() {
     return Optional.ofNullable(error);
   }
 
-  /** Whether its root has ended, and not because it was dumped. */
+  /** Returns whether its root has exited, and not because of a dump. */
   public synchronized boolean hasEnded() {
-    return ended;
+    return lifetime.state == State.ENDED;
   }
 
-  /** Whether it is in an image, and was not restored since. */
-  public synchronized boolean isAway() {
-    return life.departed;
+  /** Returns whether it is in an image, and was not restored since. */
+  public synchronized boolean isInImage() {
+    return lifetime.isInImage();
   }
 
-  /** How its root ended; empty before, and where that is not known. */
+  /** Returns how its root exited; empty before, and if that is not known. */
   public synchronized Optional<ExitStatus> status() {
     return status;
   }
 
-  /** Waits until its root has ended; false when the time is up. */
+  /** Waits until its root has exited; false at the end of the limit. */
   public boolean awaitEnd(Duration patience) {
-    return await(patience, () -> ended);
+    return await(patience, () -> lifetime.state == State.ENDED);
   }
 
   /**
-   * Ends all of it.
+   * Ends the process and its session.
    *
-   * @param grace between SIGTERM and SIGKILL
-   * @return false when it is in an image, and nothing was done
-   * @throws OperationTimedOutException when something of it does not end
+   * @param grace the time between SIGTERM and SIGKILL
+   * @return false if it is in an image, and nothing was done
+   * @throws OperationTimedOutException when one of its processes does not exit
    */
   public boolean end(Duration grace) {
-    JobLife now;
+    Lifetime now;
     try {
       synchronized (this) {
-        now = life;
-        if (now.departed) {
+        now = lifetime;
+        if (now.isInImage()) {
           return false;
         }
-        if (now.over) {
+        if (now.isReaped) {
           return true;
         }
       }
-      boolean deaf = isDeafToTerm(now);
-      if (!deaf) {
+      boolean ignoresSigterm = ignoresSigterm(now);
+      if (!ignoresSigterm) {
         order(now, Guard::terminate);
       }
-      if (deaf || !await(grace, () -> now.over)) {
+      if (ignoresSigterm || !await(grace, () -> now.isReaped)) {
         order(now, Guard::kill);
       }
     } catch (IOException e) {
       throw new FixAndRetryException(
           FixAndRetryException.Reason.LAUNCH_FAILED,
-          "process %s and what belongs to it cannot be ended: %s"
-              .formatted(root().pid(), e.getMessage()),
+          "process %s and its session cannot be ended: %s".formatted(root().pid(), e.getMessage()),
           Failure.of("end", root().pid()),
           e);
     }
-    if (!await(KILL_LIMIT, () -> now.over)) {
+    if (!await(KILL_LIMIT, () -> now.isReaped)) {
       throw new OperationTimedOutException(
-          "process %s, or one that belongs to it, does not end: the kernel holds it, look at /proc/PID/stack of what is in session %s"
+          "process %s, or another process of its session, does not exit: the kernel blocks the exit, see /proc/PID/stack of the processes in session %s"
               .formatted(now.root.pid(), now.root.pid()),
           Failure.of("end", now.root.pid()));
     }
@@ -280,10 +288,10 @@ public final class LaunchedRoot {
     boolean give(Guard guard) throws NativeCallException;
   }
 
-  /** Where a guard has just been killed, the next one is ordered. */
-  private void order(JobLife to, Order order) throws IOException {
+  /** Gives an order; if the guard was killed, to the next one. */
+  private void order(Lifetime to, Order order) throws IOException {
     try (Polling patience = new Polling(limit)) {
-      while (!isGiven(to, order) && !await(Duration.ZERO, () -> to.over)) {
+      while (!isGiven(to, order) && !await(Duration.ZERO, () -> to.isReaped)) {
         if (!patience.pause()) {
           throw new IOException("its guard process has exited");
         }
@@ -291,73 +299,125 @@ public final class LaunchedRoot {
     }
   }
 
-  private static boolean isGiven(JobLife to, Order order) throws IOException {
+  private static boolean isGiven(Lifetime to, Order order) throws IOException {
     Optional<Guard> guard = to.guard();
     return guard.isPresent() && order.give(guard.get());
   }
 
-  /** The first process of a pid namespace is not ended by a signal that it does not handle. */
-  private boolean isDeafToTerm(JobLife now) {
-    Map<String, String> status = ProcFs.status(now.root.pid());
+  /**
+   * Ends a process that had to exit with the JVM that launched it, and is alive after that JVM and
+   * its guard.
+   *
+   * @param entry the process's file in the journal
+   * @return false if it does not exit within the limit
+   * @throws IOException when that cannot be tried
+   */
+  public static boolean endLeftover(ProcessIdentity root, Path entry, Duration limit)
+      throws IOException {
+    try (PidDescriptor held = PidDescriptor.open(root.pid())) {
+      if (Processes.stat(root).isEmpty()) {
+        return true; // another process has its pid
+      }
+      Guard guard = Guard.start(root, held, false, entry, limit);
+      boolean ordered = guard.kill();
+      return guard.awaitEnd(limit) && ordered;
+    }
+  }
+
+  /** The kernel ignores a signal to the first process of a pid namespace without a handler. */
+  private boolean ignoresSigterm(Lifetime now) {
+    String caught = ProcFs.status(now.root.pid()).getOrDefault("SigCgt", "");
     return options.isolated()
         && status.containsKey("SigCgt")
         && (Signals.set(status, "SigCgt") & Signals.set(Signals.SIGTERM)) == 0;
   }
 
-  /** Whether a child of this JVM is the root of a process, and waited for by its thread alone. */
+  /** Returns whether a child of this JVM is a launched process, which only its thread reaps. */
   public static boolean isRoot(int child) {
-    return JOBS.stream().anyMatch(job -> job.root().pid() == child);
-  }
-
-  /** The launched process whose root a process is. */
-  static Optional<LaunchedRoot> running(ProcessIdentity process) {
-    return JOBS.stream().filter(job -> job.root().equals(process)).findFirst();
-  }
-
-  synchronized Optional<JobLife> departing(ProcessIdentity process) {
-    if (!life.root.equals(process) || ended) {
-      return Optional.empty();
-    }
-    life.departures++;
-    return Optional.of(life);
-  }
-
-  synchronized void departed(JobLife from, boolean done) {
-    from.departures--;
-    from.departed |= done;
-    notifyAll();
+    return ALL.stream().anyMatch(each -> each.root().pid() == child);
   }
 
   /**
-   * Takes the process that an image is of which is about to be restored. Of several restores at a
-   * time one gets it, until {@link #returned} or {@link #notReturned}.
+   * Marks a process as being dumped: its exit is not the end of a launched process. Does nothing
+   * for processes that were not launched here.
+   */
+  public static DumpInProgress dumping(ProcessIdentity process) {
+    return ALL.stream()
+        .flatMap(each -> each.beginDump(process).stream())
+        .findFirst()
+        .orElseGet(() -> new DumpInProgress(null, null));
+  }
+
+  private synchronized Optional<DumpInProgress> beginDump(ProcessIdentity process) {
+    if (!lifetime.root.equals(process) || lifetime.state == State.ENDED) {
+      return Optional.empty();
+    }
+    lifetime.dumps++;
+    return Optional.of(new DumpInProgress(this, lifetime));
+  }
+
+  private synchronized void endDump(Lifetime from, boolean isDumped) {
+    from.dumps--;
+    if (isDumped) {
+      from.state = State.DUMPED;
+    }
+    notifyAll();
+  }
+
+  /** A dump of a process that may have been launched here. */
+  public static final class DumpInProgress implements AutoCloseable {
+
+    private final @Nullable LaunchedRoot launched;
+    private final @Nullable Lifetime lifetime;
+    private boolean isDumped;
+
+    private DumpInProgress(@Nullable LaunchedRoot launched, @Nullable Lifetime lifetime) {
+      this.launched = launched;
+      this.lifetime = lifetime;
+    }
+
+    /** The process is in its image now, and exits because of that. */
+    public void done() {
+      isDumped = true;
+    }
+
+    @Override
+    public void close() {
+      if (launched != null && lifetime != null) {
+        launched.endDump(lifetime, isDumped);
+      }
+    }
+  }
+
+  /**
+   * Begins the restore of a launched process. Of several restores at the same time one gets it,
+   * until {@link #restored} or {@link #notRestored}.
    *
    * @param dumped the process in the image
-   * @return empty when it was not launched here, or runs, or has ended
+   * @return empty if it was not launched here, is running, or has exited
    */
-  public static Optional<LaunchedRoot> take(ProcessIdentity dumped) {
-    return JOBS.stream().filter(job -> job.isTaken(dumped)).findFirst();
+  public static Optional<LaunchedRoot> restoring(ProcessIdentity dumped) {
+    return ALL.stream().filter(each -> each.beginRestore(dumped)).findFirst();
   }
 
-  private synchronized boolean isTaken(ProcessIdentity dumped) {
-    boolean takes = life.departed && !life.taken && lineage.contains(dumped);
-    life.taken |= takes;
-    return takes;
+  private synchronized boolean beginRestore(ProcessIdentity dumped) {
+    if (lifetime.state != State.DUMPED || !lineage.contains(dumped)) {
+      return false;
+    }
+    lifetime.state = State.RESTORING;
+    return true;
   }
 
-  /** The restore has failed. */
-  public synchronized void notReturned() {
-    life.taken = false;
+  /** Ends a restore that has failed. */
+  public synchronized void notRestored() {
+    lifetime.state = State.DUMPED;
   }
 
-  /** It was restored, and has ended before it could be followed: how is not known. */
+  /** Records a process that was restored, and exited before this JVM could wait for it. */
   private void endedUnseen(ProcessIdentity process) {
     synchronized (this) {
       lineage.add(process);
-      life.departed = false;
-      ended = true;
-      JOBS.remove(this);
-      notifyAll();
+      ended(lifetime, Optional.empty());
     }
     if (requests != null) {
       requests.close();
@@ -367,19 +427,19 @@ public final class LaunchedRoot {
     }
   }
 
-  /** It was restored. */
-  public void returned(ProcessIdentity process) {
-    JobLife before;
+  /** Begins the next lifetime: the process was restored. */
+  public void restored(ProcessIdentity process) {
+    Lifetime before;
     synchronized (this) {
-      before = life;
+      before = lifetime;
     }
-    if (!await(limit, () -> before.over)) {
-      LOG.warn("the guard of process {} does not end", before.root.pid());
+    if (!await(limit, () -> before.isReaped)) {
+      LOG.warn("the guard of process {} does not exit", before.root.pid());
     }
     try {
-      JobLife next = JobLife.restored(process, options.survivesExit(), journal, limit);
+      Lifetime next = Lifetime.restored(process, options.survivesExit(), journal, limit);
       synchronized (this) {
-        life = next;
+        lifetime = next;
         lineage.add(process);
       }
       watch(next);
@@ -388,14 +448,18 @@ public final class LaunchedRoot {
         endedUnseen(process);
         return;
       }
-      LOG.warn("process {} was restored and is not followed: {}", process.pid(), e.getMessage());
+      LOG.warn(
+          "process {} was restored, and its exit will not be seen: {}",
+          process.pid(),
+          e.getMessage());
     }
     try {
       if (requests != null) {
         requests.taken(process, limit);
       }
     } catch (IOException e) {
-      LOG.warn("process {} was restored, and may not ask: {}", process.pid(), e.getMessage());
+      LOG.warn(
+          "process {} was restored, and may not make requests: {}", process.pid(), e.getMessage());
     }
   }
 }

@@ -1,10 +1,14 @@
 package dev.gpuprocess.internal.launch;
 
+import dev.gpuprocess.internal.linux.ChildStart;
 import dev.gpuprocess.internal.linux.DirectoryTrust;
+import dev.gpuprocess.internal.linux.NativeCallException;
+import dev.gpuprocess.internal.linux.PacketSocketPair;
 import dev.gpuprocess.internal.text.NativePath;
 import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.io.InputStream;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
@@ -17,29 +21,128 @@ import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
 import java.util.Arrays;
 import java.util.HexFormat;
+import java.util.List;
 import java.util.Objects;
+import java.util.Optional;
 import java.util.Set;
+import java.util.function.Predicate;
+import java.util.stream.Stream;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
- * A compiled file of this jar, with a name that has a checksum of its content in it, in a directory
- * that no other user can enter. It stays when this JVM ends, as the processes do that use it, and
- * their images.
+ * A compiled program or library of this jar, installed when first needed, in a directory that no
+ * other user can enter. Its name has a checksum of its content. It stays when this JVM exits, as
+ * processes that use it do, and their images.
  *
- * @param path where it is, or will be
- * @param content what is in it
+ * @param path its path, also before it is installed
+ * @param content its bytes
  */
 @SuppressWarnings("ArrayRecordComponent") // never compared
 record NativeFile(Path path, byte[] content) {
 
+  /** The program that starts and guards processes, and takes their requests. */
+  static final String LAUNCHER = "job";
+
+  static final String CUDA_CALL = "cuda-call";
+  static final String FORK_HANDLER = "fork-handler.so";
+
+  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
   private static final String RESOURCES = "/dev/gpuprocess/internal/native/linux-x86_64/";
   private static final int SUM_BYTES = 16;
-
   private static final Set<PosixFilePermission> EXECUTABLE =
       PosixFilePermissions.fromString("rwx------");
-  private static final FileAttribute<Set<PosixFilePermission>> OURS_ALONE =
+  private static final FileAttribute<Set<PosixFilePermission>> ONLY_OWNER =
       PosixFilePermissions.asFileAttribute(EXECUTABLE);
 
-  /** Where one with this content belongs that is called this, such as {@code job}. */
+  /** Written and read under the monitor of this class. */
+  private static @Nullable Path installedIn;
+
+  /**
+   * Installs a file, if it is not there: another program may have removed it since the last call.
+   *
+   * @param name such as {@link #LAUNCHER}
+   * @return its path
+   * @throws IOException when there is no directory for it
+   */
+  static synchronized Path installed(String name) throws IOException {
+    Path known = installedIn;
+    IOException why = new IOException("there is no home directory and no temporary one");
+    for (Path candidate : known == null ? candidates() : new Path[] {known}) {
+      try {
+        NativeFile file = of(candidate, name);
+        file.install();
+        if (known == null && !Files.isWritable(candidate)) {
+          // Installed earlier, on a file system that is read-only now: sockets are made there, too.
+          why = new IOException(candidate + " cannot be written");
+          continue;
+        }
+        if (file.isUsable() && isListable(candidate)) {
+          installedIn = candidate;
+          return file.path();
+        }
+        why =
+            new IOException(
+                "programs cannot be started from %s, as on a file system that is mounted noexec: set java.io.tmpdir to another directory"
+                    .formatted(candidate));
+      } catch (IOException e) {
+        LOG.debug("programs are not installed in {}", candidate, e);
+        why = e;
+      }
+    }
+    installedIn = null;
+    throw why;
+  }
+
+  /** The home directory is first: temporary files are removed when they are old. */
+  private static Path[] candidates() {
+    return Stream.of(
+            at("user.home", ".cache/gpuprocess/native"),
+            at("java.io.tmpdir", "gpuprocess-native-" + System.getProperty("user.name")))
+        .flatMap(Optional::stream)
+        .toArray(Path[]::new);
+  }
+
+  private static Optional<Path> at(String property, String below) {
+    return Optional.ofNullable(System.getProperty(property))
+        .map(Path::of)
+        .filter(Path::isAbsolute)
+        .map(above -> above.resolve(below));
+  }
+
+  /** {@code LD_PRELOAD} is a list that is separated by spaces or colons. */
+  private static boolean isListable(Path path) {
+    return path.toString().chars().noneMatch(each -> each == ' ' || each == ':');
+  }
+
+  /**
+   * Starts a program of this jar as a child with a socket to this JVM.
+   *
+   * @param arguments all arguments, the first of which is the name of the program
+   * @param variables selects the environment variables that the child inherits
+   * @param descriptors the descriptors 0, 1, 2 and so on of the child
+   * @param socket the socket whose other end is one of the descriptors
+   * @return the pid of the child
+   */
+  static int start(
+      Path program,
+      List<byte[]> arguments,
+      Predicate<String> variables,
+      List<Integer> descriptors,
+      PacketSocketPair socket)
+      throws NativeCallException {
+    int pid = ChildStart.start(program, arguments, variables, descriptors);
+    socket.closeTheirs();
+    return pid;
+  }
+
+  /** Returns an argument of a program. */
+  static byte[] argument(String ascii) {
+    return ascii.getBytes(StandardCharsets.US_ASCII);
+  }
+
+  /** Returns the file of this jar with a name such as {@code job}, for a directory. */
   static NativeFile of(Path directory, String name) throws IOException {
     byte[] content = resource(name);
     int dot = name.lastIndexOf('.');
@@ -51,7 +154,7 @@ record NativeFile(Path path, byte[] content) {
 
   private static byte[] resource(String name) throws IOException {
     if (!System.getProperty("os.arch").equals("amd64")) {
-      throw new IOException("jobs can be launched on Linux on x86_64 only");
+      throw new IOException("processes can be launched on Linux on x86_64 only");
     }
     try (InputStream in = NativeFile.class.getResourceAsStream(RESOURCES + name)) {
       if (in == null) {
@@ -61,7 +164,7 @@ record NativeFile(Path path, byte[] content) {
     }
   }
 
-  /** The first half of its SHA-256. */
+  /** Returns the first half of the SHA-256 of a content. */
   static String sum(byte[] content) {
     try {
       byte[] whole = MessageDigest.getInstance("SHA-256").digest(content);
@@ -72,8 +175,8 @@ record NativeFile(Path path, byte[] content) {
   }
 
   /**
-   * Puts it there, complete or not at all, also when several JVMs do so at once. Does nothing when
-   * it is there.
+   * Creates the file, complete or not at all, also if several JVMs do so at the same time. Does
+   * nothing if it is there.
    */
   void install() throws IOException {
     Path directory = Objects.requireNonNull(path.getParent());
@@ -81,13 +184,14 @@ record NativeFile(Path path, byte[] content) {
     if (isInstalled()) {
       return;
     }
-    Path half = Files.createTempFile(directory, "half", "", OURS_ALONE);
+    Path partial = Files.createTempFile(directory, "half", "", ONLY_OWNER);
     try {
-      Files.write(half, content);
-      Files.setPosixFilePermissions(half, EXECUTABLE);
-      Files.move(half, path, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
+      Files.write(partial, content);
+      Files.setPosixFilePermissions(partial, EXECUTABLE);
+      Files.move(
+          partial, path, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
     } finally {
-      Files.deleteIfExists(half);
+      Files.deleteIfExists(partial);
     }
   }
 
@@ -97,7 +201,7 @@ record NativeFile(Path path, byte[] content) {
         && Files.getPosixFilePermissions(path).equals(EXECUTABLE);
   }
 
-  /** A directory that others could enter before their rights are taken is never made. */
+  /** Creates directories with the rights of the owner only, from the beginning. */
   private static void makeDirectory(Path directory) throws IOException {
     if (!Files.isDirectory(directory, LinkOption.NOFOLLOW_LINKS)) {
       Path above = directory.getParent();
@@ -106,15 +210,15 @@ record NativeFile(Path path, byte[] content) {
       }
       DirectoryTrust.requirePlaceFor(directory);
       try {
-        Files.createDirectory(directory, OURS_ALONE);
+        Files.createDirectory(directory, ONLY_OWNER);
       } catch (FileAlreadyExistsException another) {
-        // A JVM beside us was first; whose it is, is looked at next.
+        // Created by another JVM at the same time; its owner is checked next.
       }
     }
     DirectoryTrust.require(directory);
   }
 
-  /** Whether the kernel lets code be loaded from there: not where it is mounted noexec. */
+  /** Returns whether the kernel runs code from there: not if it is mounted noexec. */
   boolean isUsable() {
     return Files.isExecutable(path) && NativePath.survivesAsText(path);
   }

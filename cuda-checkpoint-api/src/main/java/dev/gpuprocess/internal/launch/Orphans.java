@@ -9,24 +9,24 @@ import java.time.Duration;
 import java.util.List;
 
 /**
- * Processes of a tree whose parents have ended. Where this JVM is the first process of a container,
- * or a subreaper, they become its children, and nobody else would reap them.
+ * Processes of a tree whose parents have exited. If this JVM is the first process of a container,
+ * or a subreaper, they become its children, and no other process can reap them.
  */
 final class Orphans {
 
   private Orphans() {}
 
-  /** Reaps those of a session that have ended. */
+  /** Reaps the orphans of a session that have exited. */
   static void reap(int session) throws NativeCallException {
     for (ProcStat child : childrenIn(session)) {
-      // A root may be a restored one already, with the pid and session of the one before.
+      // A root may be restored already, with the pid and session of the dumped process.
       if (child.isDead() && !LaunchedRoot.isRoot(child.pid())) {
         PidDescriptor.reapIfEnded(child.pid());
       }
     }
   }
 
-  /** Reaps all of a session, which are about to end by themselves; gives up when they do not. */
+  /** Reaps all orphans of a session, which are about to exit; gives up at the end of the limit. */
   static void awaitAndReap(int session, Duration limit) throws NativeCallException {
     try (Polling patience = new Polling(limit)) {
       do {

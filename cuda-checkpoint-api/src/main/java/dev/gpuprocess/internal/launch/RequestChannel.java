@@ -33,17 +33,17 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * How a process asks for snapshots of itself, and is answered. Its root, which is of this library
- * ({@code requests.c}), has a socket to which the processes of the tree connect: that is dumped and
- * restored with them. What they ask for it writes to a FIFO that is open here, and what it is told
- * comes by a connection that both sides have closed before a dump begins. Both are in a directory
- * that no other user can enter.
+ * The channel by which a process requests snapshots of itself, and gets answers. Its root, which is
+ * a program of this library ({@code requests.c}), has a socket to which the processes of the tree
+ * connect: it is dumped and restored with them. The root writes their requests to a FIFO that this
+ * JVM reads. Answers are sent to the root by a connection that both sides close before a dump
+ * begins. FIFO and socket are in a directory that no other user can enter.
  */
 public final class RequestChannel implements AutoCloseable {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
-  /** An isolated process has its own there, and so has each of its copies. */
+  /** An isolated process and each of its copies has its own directory here. */
   private static final Path MEMORY = Path.of("/dev/shm");
 
   private static final Pattern REQUEST = Pattern.compile("(idle|now) ([0-9a-f]{16})");
@@ -68,48 +68,47 @@ public final class RequestChannel implements AutoCloseable {
   }
 
   /**
-   * What is asked for.
+   * A request for a snapshot.
    *
    * @param urgent whether it is to be made now, and not when the GPU is idle
-   * @param token names the request; one that becomes urgent keeps it
+   * @param token identifies the request, also after it has become urgent
    */
   public record Request(boolean urgent, String token) {}
 
   /**
-   * Chooses the names; nothing is made yet.
+   * Chooses the names; nothing is created yet.
    *
-   * @param options of the process
-   * @throws IOException when there is no place for it
+   * @throws IOException when there is no directory for it
    */
   static RequestChannel of(LaunchOptions options) throws IOException {
     byte[] random = new byte[NAME_BYTES];
     new SecureRandom().nextBytes(random);
     return new RequestChannel(
         HexFormat.of().formatHex(random),
-        Objects.requireNonNull(NativeFiles.path(NativeFiles.JOB).getParent()),
+        Objects.requireNonNull(NativeFile.installed(NativeFile.LAUNCHER).getParent()),
         options.isolated() && Files.isDirectory(MEMORY));
   }
 
-  /** The socket, as the process sees it. */
+  /** Returns the path of the socket in the mount namespace of the process. */
   Path socket() {
     return socket;
   }
 
-  /** The FIFO. */
+  /** Returns the path of the FIFO. */
   Path fifo() {
     return fifo;
   }
 
-  /** From now on there is somebody who takes requests. The FIFO is there. */
+  /** Opens the FIFO, which exists: from now on requests are accepted. */
   synchronized void open() throws IOException {
-    // For writing too: so it does not end when the root has written.
+    // Also for writing: so a read does not return the end of the file when the root closes it.
     requests = FileChannel.open(fifo, StandardOpenOption.READ, StandardOpenOption.WRITE);
   }
 
   /**
    * Waits for the next request; for one thread.
    *
-   * @return empty when the process has ended
+   * @return empty if the process has exited
    */
   public Optional<Request> next() {
     FileChannel from;
@@ -133,7 +132,7 @@ public final class RequestChannel implements AutoCloseable {
     return Optional.empty();
   }
 
-  /** What is no request is left out. */
+  /** Adds a byte; returns a request at the end of its line, and ignores invalid lines. */
   private Optional<Request> add(byte next) {
     if (next != '\n') {
       if (line.hasRemaining()) {
@@ -150,25 +149,25 @@ public final class RequestChannel implements AutoCloseable {
   }
 
   /**
-   * From now on who asks is not in the image any more, and is told so.
+   * Reports that the snapshot of a request has begun: later requests are not in the image.
    *
-   * @param root the root as it is now
-   * @throws IOException when the root does not take it in time
+   * @param root the present root
+   * @throws IOException when the root does not accept it in time
    */
   public void begun(ProcessIdentity root, Request request, Duration limit) throws IOException {
-    tell(root, "begun " + request.token(), limit);
+    send(root, "begun " + request.token(), limit);
   }
 
-  /** The snapshot was made; otherwise as {@link #begun}. */
+  /** Reports, as {@link #begun} does, that the snapshot was made. */
   public void original(ProcessIdentity root, Request request, Duration limit) throws IOException {
-    tell(root, "original " + request.token(), limit);
+    send(root, "original " + request.token(), limit);
   }
 
-  /** There is none, for this reason; otherwise as {@link #begun}. */
+  /** Reports, as {@link #begun} does, that there is no snapshot, and the reason. */
   public void refused(ProcessIdentity root, Request request, String why, Duration limit)
       throws IOException {
     String printable = why.replaceAll("[^\\x20-\\x7e]", "?");
-    tell(
+    send(
         root,
         "refused: %s %s"
             .formatted(
@@ -178,21 +177,21 @@ public final class RequestChannel implements AutoCloseable {
   }
 
   /**
-   * The process has come back, and this is for it again. Of the copies of an isolated process it is
-   * for one.
+   * Connects the channel to the restored process; if an isolated process has several copies, to
+   * one.
    *
-   * @throws IOException when the root does not take it in time
+   * @throws IOException when the root does not accept it in time
    */
   void taken(ProcessIdentity root, Duration limit) throws IOException {
-    tell(root, "taken " + name, limit);
+    send(root, "taken " + name, limit);
   }
 
-  private void tell(ProcessIdentity root, String words, Duration limit) throws IOException {
+  private void send(ProcessIdentity root, String words, Duration limit) throws IOException {
     long end = Durations.end(limit);
     try (Polling patience = new Polling(limit)) {
       while (root.isAlive()) {
         try (OpenedFile held = socket(root)) {
-          if (isTold(held.self(), words, end)) {
+          if (isSent(held.self(), words, end)) {
             return;
           }
         }
@@ -203,7 +202,7 @@ public final class RequestChannel implements AutoCloseable {
     }
   }
 
-  /** The process can replace the name of its socket; a link at that name would lead to a host's. */
+  /** Opens the socket: the process could replace it by a link to a socket of the host. */
   private OpenedFile socket(ProcessIdentity root) throws IOException {
     IoFunction<UntrustedPaths, OpenedFile> held =
         paths -> {
@@ -221,11 +220,11 @@ public final class RequestChannel implements AutoCloseable {
   }
 
   /**
-   * One connection, which the root closes before this returns: CRIU must find nothing of it.
+   * Sends on one connection, which the root closes before this returns: CRIU must not find it.
    *
-   * @return false when the root has too many to take one more
+   * @return false if the root has too many connections
    */
-  private boolean isTold(Path at, String words, long end) throws IOException {
+  private boolean isSent(Path at, String words, long end) throws IOException {
     try (SocketChannel channel = SocketChannel.open(StandardProtocolFamily.UNIX);
         Selector closing = Selector.open()) {
       channel.configureBlocking(false);
@@ -248,10 +247,10 @@ public final class RequestChannel implements AutoCloseable {
 
   private IOException late(ProcessIdentity root) {
     return new IOException(
-        "process %s takes no connection: is it stopped, or kept busy?".formatted(root.pid()));
+        "process %s accepts no connection: is it stopped, or busy?".formatted(root.pid()));
   }
 
-  /** Nobody takes requests any more. What was made is removed. */
+  /** Ends the channel, and removes its FIFO and socket. */
   @Override
   public void close() {
     FileChannel open;
@@ -271,7 +270,7 @@ public final class RequestChannel implements AutoCloseable {
         Files.deleteIfExists(socket);
       }
     } catch (IOException e) {
-      LOG.warn("what {} was for has ended, and it is not removed: {}", fifo, e.getMessage());
+      LOG.warn("{} is not removed after its process has exited: {}", fifo, e.getMessage());
     }
   }
 }

@@ -1,5 +1,6 @@
 /**
- * Jobs that are started here: their start, their end, and the process that guards them.
+ * Processes that this JVM starts: their start and end, the program that guards them, and their
+ * requests for snapshots.
  *
  * <p>The programs and the library that are written in C are in {@code src/main/c}.
  */

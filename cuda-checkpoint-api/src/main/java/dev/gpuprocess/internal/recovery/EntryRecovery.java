@@ -1,14 +1,14 @@
 package dev.gpuprocess.internal.recovery;
 
 import dev.gpuprocess.internal.context.EngineContext;
-import dev.gpuprocess.internal.journal.Journal;
-import dev.gpuprocess.internal.journal.JournalEntry;
+import dev.gpuprocess.internal.state.Journal;
+import dev.gpuprocess.internal.state.JournalEntry;
 import dev.gpuprocess.internal.linux.ProcessKey;
-import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.progress.RecoveryOutcome;
 import java.util.function.Supplier;
 
-/** The recovery of what one journal entry is about. */
+/** The recovery for one journal entry. */
 abstract class EntryRecovery {
 
   static final String VERB = "recover";
@@ -24,17 +24,17 @@ abstract class EntryRecovery {
   }
 
   final RecoveredProcess found(RecoveryOutcome outcome) {
-    return new RecoveredProcess(entry.target(), outcome, null);
+    return new RecoveredProcess(entry.process(), outcome, null);
   }
 
-  /** Removes the entry: the process has ended. */
+  /** Removes the entry of a process that has exited. */
   final RecoveredProcess gone() {
     journal.remove(entry.key());
     return found(RecoveryOutcome.GONE);
   }
 
   /**
-   * Runs something under the lock of a process, so that nobody begins a verb meanwhile.
+   * Runs code under the lock of a process, so that no verb begins until it has ended.
    *
    * @throws dev.gpuprocess.error.OperationInProgressException when another verb works on it
    */

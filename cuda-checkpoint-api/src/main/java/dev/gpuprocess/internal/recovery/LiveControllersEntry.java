@@ -3,13 +3,13 @@ package dev.gpuprocess.internal.recovery;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.internal.context.EngineContext;
-import dev.gpuprocess.internal.engine.DriverOperation;
+import dev.gpuprocess.internal.engine.ProcessOperation;
 import dev.gpuprocess.internal.engine.TrackedProcess;
 import dev.gpuprocess.internal.engine.TrackedTree;
-import dev.gpuprocess.internal.journal.Journal;
-import dev.gpuprocess.internal.journal.JournalEntry;
-import dev.gpuprocess.internal.lock.Generation;
-import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.internal.state.Generation;
+import dev.gpuprocess.internal.state.Journal;
+import dev.gpuprocess.internal.state.JournalEntry;
+import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.progress.RecoveryOutcome;
 import java.util.List;
@@ -18,10 +18,10 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * An entry whose controller lives. Either a verb of that controller is under way or about to begin,
+ * An entry of a live controller. Either a verb of that controller is under way or about to begin,
  * or the entry is left over: a controller that could not find out how its verb ended, for example
- * for want of descriptors, leaves the entry. A process that runs while no verb works on it needs no
- * entry, nor does one that has ended.
+ * because it had no free descriptor, leaves the entry. A process that is running without a verb
+ * under way, or has exited, needs no entry.
  */
 final class LiveControllersEntry extends EntryRecovery {
 
@@ -31,7 +31,7 @@ final class LiveControllersEntry extends EntryRecovery {
     super(context, journal, entry);
   }
 
-  /** Removes it if it is left over. The process is not touched. */
+  /** Removes the entry if it is left over. Does not touch the process. */
   RecoveredProcess run() {
     try {
       if (isLeftOver()) {
@@ -47,7 +47,7 @@ final class LiveControllersEntry extends EntryRecovery {
     }
   }
 
-  /** Looks without taking the lock, which would make the controller's next verb wait or fail. */
+  /** Checks without the lock, since taking it would make a verb of the controller wait or fail. */
   private boolean isLeftOver() {
     if (isLocked()) {
       return false;
@@ -73,8 +73,8 @@ final class LiveControllersEntry extends EntryRecovery {
   }
 
   private boolean isRunning(int pid) {
-    DriverOperation reading = DriverOperation.reading(context, pid, VERB);
-    return reading.target().key.equals(entry.key()) && reading.readState() == ProcessState.RUNNING;
+    ProcessOperation reading = ProcessOperation.reading(context, pid, VERB);
+    return reading.process().key.equals(entry.key()) && reading.readState() == ProcessState.RUNNING;
   }
 
   private RecoveredProcess removed() {
@@ -91,20 +91,20 @@ final class LiveControllersEntry extends EntryRecovery {
   }
 
   private RecoveredProcess removedOfRunning(int pid) {
-    TrackedProcess target = TrackedProcess.of(context, pid, VERB);
-    return TrackedTree.of(context, target.identity, List.of(target))
+    TrackedProcess process = TrackedProcess.of(context, pid, VERB);
+    return TrackedTree.of(context, process.identity, List.of(process))
         .exclusively(
             VERB,
             ProcessLock.Kind.MOVE,
             0,
             verb -> {
-              if (verb.each().isEmpty()
-                  || !target.key.equals(entry.key())
+              if (verb.members().isEmpty()
+                  || !process.key.equals(entry.key())
                   || !isThere()
-                  || verb.each().get(0).readState() != ProcessState.RUNNING) {
+                  || verb.members().get(0).readState() != ProcessState.RUNNING) {
                 return found(RecoveryOutcome.IN_USE);
               }
-              target.forget();
+              process.forget();
               return found(RecoveryOutcome.RUNNING);
             });
   }

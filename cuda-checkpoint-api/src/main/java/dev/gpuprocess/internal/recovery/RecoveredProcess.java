@@ -6,9 +6,9 @@ import dev.gpuprocess.progress.RecoveryOutcome;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What a recovery found of one process, and did.
+ * The result of the recovery of one process.
  *
- * @param suspended the process, when it waits to be resumed; else null
+ * @param suspended the handle of a process that waits to be resumed; otherwise null
  */
 public record RecoveredProcess(
     ProcessIdentity process, RecoveryOutcome outcome, @Nullable StateHandle suspended) {}

@@ -1,16 +1,13 @@
 package dev.gpuprocess.internal.recovery;
 
-import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.call.BoundedDiskTask;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.image.AbandonedImage;
 import dev.gpuprocess.internal.image.LogDirectory;
-import dev.gpuprocess.internal.journal.Journal;
-import dev.gpuprocess.internal.journal.JournalEntry;
 import dev.gpuprocess.internal.launch.CudaJobFile;
-import dev.gpuprocess.internal.launch.LeftJob;
+import dev.gpuprocess.internal.launch.LaunchedRoot;
 import dev.gpuprocess.internal.linux.Leftovers;
 import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.linux.ProcessSearch;
@@ -20,6 +17,9 @@ import dev.gpuprocess.internal.memory.LockGate;
 import dev.gpuprocess.internal.memory.SaveFiles;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.internal.state.Journal;
+import dev.gpuprocess.internal.state.JournalEntry;
+import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.progress.RecoveryOutcome;
@@ -33,7 +33,7 @@ import java.util.stream.Collectors;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** Mends what dead controllers left, one journal entry after the other. */
+/** Recovers processes and files that dead controllers left, one journal entry after the other. */
 public final class Recovery {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
@@ -52,10 +52,10 @@ public final class Recovery {
     return journal.alone(
         context.timeouts().transfer(),
         () -> {
-          journal.removeHalves();
-          journal.putAsideWhatIsNoEntry();
-          removeLocksOfTheDead();
-          List<RecoveredProcess> all = new ArrayList<>(endLeftJobs());
+          journal.removePartial();
+          journal.quarantineInvalid();
+          removeStaleLocks();
+          List<RecoveredProcess> all = new ArrayList<>(endLaunched());
           List<JournalEntry> found = journal.entries();
           found.stream()
               .filter(JournalEntry::isImageRestore)
@@ -72,28 +72,28 @@ public final class Recovery {
               .filter(Recovery::isLeft)
               .collect(Collectors.groupingBy(JournalEntry::root))
               .forEach((root, entries) -> all.addAll(recoverTree(root, entries)));
-          // Last, so that a hung disk keeps no process from going on.
+          // Last, so that a hung disk delays no process.
           tidyUp(found);
           return all;
         });
   }
 
-  /** First, so that no member is brought back that is to be ended. */
-  private List<RecoveredProcess> endLeftJobs() {
+  /** Ends launched processes first, so that none of their members is resumed. */
+  private List<RecoveredProcess> endLaunched() {
     List<RecoveredProcess> ended = new ArrayList<>();
     journal
         .launches()
         .forEach(
             (file, entry) -> {
               if (isLeft(entry)) {
-                endLeftJob(file, entry).map(Recovery::told).ifPresent(ended::add);
+                endLaunched(file, entry).map(Recovery::logged).ifPresent(ended::add);
               }
             });
     return ended;
   }
 
-  private Optional<RecoveredProcess> endLeftJob(Path file, JournalEntry entry) {
-    ProcessIdentity root = entry.target();
+  private Optional<RecoveredProcess> endLaunched(Path file, JournalEntry entry) {
+    ProcessIdentity root = entry.process();
     try {
       ProcessSearch search = entry.find();
       if (search.isGone()) {
@@ -101,7 +101,7 @@ public final class Recovery {
         return Optional.empty();
       }
       if (search.process().isPresent()
-          && LeftJob.end(search.process().get(), file, context.timeouts().call())) {
+          && LaunchedRoot.endLeftover(search.process().get(), file, context.timeouts().call())) {
         journal.removeLaunch(file);
         return Optional.of(new RecoveredProcess(root, RecoveryOutcome.ENDED_WITH_CONTROLLER, null));
       }
@@ -112,22 +112,22 @@ public final class Recovery {
     return Optional.of(new RecoveredProcess(root, RecoveryOutcome.UNREACHABLE, null));
   }
 
-  private void removeLocksOfTheDead() {
+  private void removeStaleLocks() {
     try {
-      StaleLocks.remove(context.state());
+      ProcessLock.removeStale(context.state());
     } catch (IOException e) {
-      LOG.warn("locks of processes that have ended stay: {}", e.toString());
+      LOG.warn("locks of processes that have ended are not removed: {}", e.toString());
     }
   }
 
   /**
-   * Removes what dead controllers left on disks, and what this JVM could not remove before; a hung
-   * disk is left alone.
+   * Removes files of dead controllers, and files that this JVM could not remove before. Each disk
+   * has a deadline, so a hung disk is skipped.
    */
   private void tidyUp(List<JournalEntry> found) {
     for (JournalEntry entry : found) {
       if (isLeft(entry)) {
-        boolean clean = removeHalfImages(entry);
+        boolean clean = removePartialImages(entry);
         Optional.ofNullable(entry.log())
             .filter(LogDirectory::isOne)
             .ifPresent(log -> bounded(log, new LogDirectory(log)::delete));
@@ -150,12 +150,12 @@ public final class Recovery {
         .tidy("tidy up " + place, context.timeouts().call(), work);
   }
 
-  /** Where that is not known it is told by itself, as unreachable. */
+  /** Returns whether the controller of an entry is dead; false if that is not known. */
   private static boolean isLeft(JournalEntry entry) {
     try {
       return !entry.hasLiveController();
     } catch (ProcessUnreadableException e) {
-      LOG.debug("whether the controller of {} lives is not known", entry.pid(), e);
+      LOG.debug("whether the controller of {} is alive is not known", entry.pid(), e);
       return false;
     }
   }
@@ -166,36 +166,36 @@ public final class Recovery {
         entry.find().process().ifPresent(this::awaitUntraced);
       }
       return new TreeRecovery(context, journal, root, entries)
-          .run().stream().map(Recovery::told).toList();
+          .run().stream().map(Recovery::logged).toList();
     } catch (ProcessUnreadableException e) {
       return entries.stream().map(entry -> unreadable(entry, e)).toList();
     }
   }
 
-  /** The process could not be looked at, so its entry stays. */
+  /** The process could not be read, so its entry stays. */
   private static RecoveredProcess unreadable(JournalEntry entry, ProcessUnreadableException e) {
-    LOG.warn("process {} cannot be recovered now: {}", entry.target().pid(), e.getMessage());
-    return new RecoveredProcess(entry.target(), RecoveryOutcome.UNREACHABLE, null);
+    LOG.warn("process {} cannot be recovered now: {}", entry.process().pid(), e.getMessage());
+    return new RecoveredProcess(entry.process(), RecoveryOutcome.UNREACHABLE, null);
   }
 
-  /** Empty when CRIU finished the restore; the process has an entry of its own then. */
+  /** Recovers a restore; empty when CRIU completed it: the process then has its own entry. */
   private Optional<RecoveredProcess> recoverRestore(JournalEntry entry) {
     try {
       RestoreRecovery restore = new RestoreRecovery(context, journal, entry);
       return entry.hasLiveController()
           ? restore.runBesideController()
-          : restore.run().map(Recovery::told);
+          : restore.run().map(Recovery::logged);
     } catch (ProcessUnreadableException e) {
       return Optional.of(unreadable(entry, e));
     }
   }
 
-  private static RecoveredProcess told(RecoveredProcess recovered) {
+  private static RecoveredProcess logged(RecoveredProcess recovered) {
     LOG.info("recovered process {}: {}", recovered.process().pid(), recovered.outcome());
     return recovered;
   }
 
-  /** A CRIU whose client died lets the tree go when it next talks to its client. */
+  /** A CRIU whose client died detaches from the tree when it next sends to its client. */
   private void awaitUntraced(ProcessIdentity process) {
     try (Polling patience = new Polling(context.timeouts().call())) {
       while (process.isAlive()
@@ -207,56 +207,48 @@ public final class Recovery {
     }
   }
 
-  /** Takes away what a dead controller has left in the libcuda of a process. */
-  static void takeAway(ProcessIdentity process, ProcessState state) {
-    DriverHook.removeFrom(process);
-    if (state == ProcessState.RUNNING) {
-      LockGate.remove(process);
-    }
-  }
-
   /**
-   * Half images of dead controllers lie beside the place they were meant for.
+   * Removes partial images of dead controllers, which are beside their final places.
    *
    * @return whether it is known that the controller of the entry left none there
    */
-  private boolean removeHalfImages(JournalEntry entry) {
+  private boolean removePartialImages(JournalEntry entry) {
     return Optional.ofNullable(entry.image())
         .map(Path::getParent)
-        .map(parent -> removeHalfImages(entry, parent))
+        .map(parent -> removePartialImages(entry, parent))
         .orElse(true);
   }
 
-  private boolean removeHalfImages(JournalEntry entry, Path parent) {
-    // Set by the thread that may be abandoned to a disk that hangs.
+  private boolean removePartialImages(JournalEntry entry, Path parent) {
+    // Set by the thread, which may be abandoned if the disk hangs.
     AtomicBoolean clean = new AtomicBoolean();
     bounded(
         parent,
         () -> {
-          removeHalfImages(parent);
-          clean.set(!hasHalfImage(entry, parent));
+          removePartialImages(parent);
+          clean.set(!hasPartialImage(entry, parent));
         });
     return clean.get();
   }
 
-  private static void removeHalfImages(Path parent) {
+  private static void removePartialImages(Path parent) {
     try {
       AbandonedImage.removeIn(parent);
     } catch (ImageException e) {
       // The next dump there removes them.
-      LOG.warn("half images in {} stay: {}", parent, e.getMessage());
+      LOG.warn("partial images in {} stay: {}", parent, e.getMessage());
     }
   }
 
-  /** Also true when the directory cannot be searched. Does not count those of another boot. */
-  private static boolean hasHalfImage(JournalEntry entry, Path parent) {
+  /** Returns whether there may be one of this boot; true if the directory cannot be searched. */
+  private static boolean hasPartialImage(JournalEntry entry, Path parent) {
     ProcessIdentity maker =
         new ProcessIdentity(entry.controller().pid(), entry.controller().startTicks());
     try {
       return AbandonedImage.in(parent).stream()
-          .anyMatch(half -> half.process().isPresent() && half.maker().equals(maker));
+          .anyMatch(partial -> partial.process().isPresent() && partial.maker().equals(maker));
     } catch (ImageException e) {
-      LOG.debug("whether {} holds a half image is not known: {}", parent, e.getMessage());
+      LOG.debug("whether {} has a partial image is not known: {}", parent, e.getMessage());
       return true;
     }
   }

@@ -9,18 +9,18 @@ import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.context.EngineContext;
-import dev.gpuprocess.internal.engine.MemberScan;
 import dev.gpuprocess.internal.engine.TrackedProcess;
 import dev.gpuprocess.internal.engine.TrackedTree;
+import dev.gpuprocess.internal.engine.TreeSearch;
 import dev.gpuprocess.internal.image.ImageDirectory;
 import dev.gpuprocess.internal.image.LogDirectory;
-import dev.gpuprocess.internal.journal.Journal;
-import dev.gpuprocess.internal.journal.JournalEntry;
+import dev.gpuprocess.internal.state.Journal;
+import dev.gpuprocess.internal.state.JournalEntry;
 import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.linux.ProcessSearch;
 import dev.gpuprocess.internal.linux.ProcessTree;
 import dev.gpuprocess.internal.proc.ProcFs;
-import dev.gpuprocess.internal.reservation.GpuUsage;
+import dev.gpuprocess.internal.state.GpuUsage;
 import dev.gpuprocess.internal.room.Holdings;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.progress.RecoveryOutcome;
@@ -38,8 +38,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Finds out what became of a restore whose controller died. CRIU may have finished it, given it up,
- * or died half way; and by now the pid may belong to a stranger, who must not be touched.
+ * Recovers from a restore whose controller died. CRIU may have completed the restore, have failed,
+ * or have died half way; and the pid may belong to another process by now, which must not be
+ * touched.
  */
 final class RestoreRecovery extends EntryRecovery {
 
@@ -49,31 +50,31 @@ final class RestoreRecovery extends EntryRecovery {
     super(context, journal, entry);
   }
 
-  /** Empty when CRIU finished the restore; the process has an entry of its own then. */
+  /** Runs; empty when CRIU completed the restore, since the process then has its own entry. */
   Optional<RecoveredProcess> run() {
     ProcessSearch search = entry.find();
     if (search.isGone() || search.process().isEmpty()) {
       return of(search);
     }
     ProcessIdentity process = search.process().get();
-    return mended(process, ProcessKey.of(process), () -> of(search));
+    return locked(process, ProcessKey.of(process), () -> of(search));
   }
 
   /**
-   * The same where the controller lives. It holds the lock of the pid while it restores; when it
-   * does not, it could not see how its restore ended, and left the entry for that.
+   * Runs for a live controller. It holds the lock of the pid while it restores; if it does not hold
+   * it, it could not find out how its restore ended, and left the entry.
    */
   Optional<RecoveredProcess> runBesideController() {
-    return mended(entry.target(), entry.key(), () -> of(entry.find()));
+    return locked(entry.process(), entry.key(), () -> of(entry.find()));
   }
 
-  private Optional<RecoveredProcess> mended(
+  private Optional<RecoveredProcess> locked(
       ProcessIdentity process, ProcessKey key, Supplier<Optional<RecoveredProcess>> body) {
     try {
       return locked(key, process.pid(), body);
     } catch (OperationInProgressException e) {
       return Optional.of(new RecoveredProcess(process, RecoveryOutcome.IN_USE, null));
-    } catch (NoSuchProcessException | NotCudaProcessException stranger) {
+    } catch (NoSuchProcessException | NotCudaProcessException anotherProcess) {
       return Optional.of(gone());
     } catch (GpuCheckpointException e) {
       LOG.warn("process {} cannot be recovered now: {}", process.pid(), e.getMessage());
@@ -103,14 +104,14 @@ final class RestoreRecovery extends EntryRecovery {
     if (!isOf(image, process)) {
       return Optional.of(gone());
     }
-    if (!areNoted(process, image)) {
+    if (!areJournalled(process, image)) {
       return Optional.of(found(RecoveryOutcome.UNREACHABLE));
     }
     journal.removeRestore(entry.key());
     if (journal.entriesOfProcesses().stream().anyMatch(each -> each.root().equals(key))) {
       return Optional.empty();
     }
-    // Without an image that says otherwise, a process that is not suspended is another one.
+    // Without a readable image, a process that is not suspended counts as another process.
     return Optional.of(
         image.isPresent()
             ? new RecoveredProcess(process, RecoveryOutcome.RUNNING, null)
@@ -118,37 +119,38 @@ final class RestoreRecovery extends EntryRecovery {
   }
 
   /**
-   * Whether a controller took a process without an entry from running. A process that only may be
-   * of the image could have been locked by another tool, and is not unlocked.
+   * Returns whether a controller suspended a process that has no entry. If it is not known whether
+   * the process is of the image, another tool could have locked it, and it is not unlocked.
    */
   private static boolean isAway(ProcessState state, boolean isKnownOfImage) {
     return state == ProcessState.CHECKPOINTED || (isKnownOfImage && state == ProcessState.LOCKED);
   }
 
-  /** Ends what CRIU has made so far of the tree; false when something of it stays. */
+  /** Kills the processes of the tree that CRIU has created so far; false when one stays. */
   private boolean isTreeEnded(ProcessIdentity root) {
     return ProcessTree.end(List.of(root), context.timeouts().call());
   }
 
-  /** Notes those that have no entry of their own; false when one of the image does not answer. */
-  private boolean areNoted(ProcessIdentity root, Optional<Manifest> image) {
+  /** Journals members without an entry; false if the driver reports no state for a member. */
+  private boolean areJournalled(ProcessIdentity root, Optional<Manifest> image) {
     Map<Integer, GpuUsage> held = new HashMap<>();
     boolean isolated = image.map(known -> known.options().isIsolated()).orElse(false);
     if (image.map(known -> known.options().plugin() != null).orElse(false)) {
-      return true; // it runs, and no CUDA driver has to be asked
+      return true; // it is running, and has no CUDA state
     }
     image.ifPresent(
         known ->
             known
                 .cudaProcesses()
                 .forEach(each -> held.put(each.pid(), GpuUsage.recorded(each.gpuBytes()))));
-    TrackedTree tree = TrackedTree.of(context, root, new MemberScan(context, root, VERB).all());
+    TrackedTree tree = TrackedTree.of(context, root, new TreeSearch(context, root, VERB).members());
     for (TrackedProcess each : tree.members()) {
       ProcessState state = each.lastKnown();
       if (state != null
           && isAway(state, image.isPresent())
           && journal.ownEntry(each.key).isEmpty()) {
-        each.nowHolds(held.getOrDefault(isolated ? each.key.pid() : each.pid(), GpuUsage.UNKNOWN));
+        each.recordGpuUsage(
+            held.getOrDefault(isolated ? each.key.pid() : each.pid(), GpuUsage.UNKNOWN));
         journal.write(
             new JournalEntry(
                     entry.boot(),
@@ -174,21 +176,21 @@ final class RestoreRecovery extends EntryRecovery {
   }
 
   /**
-   * A half restored task still has CRIU's log open, which lies in a directory that no other user
-   * can enter.
+   * Returns whether CRIU did not complete the restore: the task then still has CRIU's log open,
+   * which is in a directory that no other user can enter.
    */
   private boolean isHalfRestored(ProcessIdentity process) {
     return entry.log() != null && new LogDirectory(entry.log()).isHeldBy(process);
   }
 
-  /** Assumed where the image cannot be read. */
+  /** Returns whether a process is of an image; true if the image cannot be read. */
   private static boolean isOf(Optional<Manifest> image, ProcessIdentity process) {
     return image
         .map(known -> known.commandLine().equals(ProcFs.commandLine(process.pid())))
         .orElse(true);
   }
 
-  /** Empty where the entry names no image, or the image cannot be read. */
+  /** Returns the manifest; empty if the entry has no image, or the image cannot be read. */
   private Optional<Manifest> manifest() {
     Path image = entry.image();
     if (image == null) {

@@ -7,16 +7,17 @@ import dev.gpuprocess.error.NotCudaProcessException;
 import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.internal.context.EngineContext;
-import dev.gpuprocess.internal.engine.DriverOperation;
+import dev.gpuprocess.internal.engine.ProcessOperation;
+import dev.gpuprocess.internal.engine.Resumption;
 import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.internal.engine.TrackedProcess;
 import dev.gpuprocess.internal.engine.TrackedTree;
 import dev.gpuprocess.internal.engine.TreeOperation;
-import dev.gpuprocess.internal.journal.Journal;
-import dev.gpuprocess.internal.journal.JournalEntry;
+import dev.gpuprocess.internal.state.Journal;
+import dev.gpuprocess.internal.state.JournalEntry;
 import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.linux.ProcessSearch;
-import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.progress.RecoveryOutcome;
 import java.util.ArrayList;
@@ -30,8 +31,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Mends the members of one tree that a dead controller left, under the locks of all: if one of them
- * is checkpointed the others stay locked, and the tree waits to be resumed as a whole; otherwise
+ * Recovers the members of one tree that a dead controller left, under the locks of all: if a member
+ * is checkpointed, the others stay locked, and the tree waits to be resumed as a whole; otherwise
  * locked members are unlocked.
  */
 final class TreeRecovery {
@@ -44,13 +45,13 @@ final class TreeRecovery {
   private final Journal journal;
   private final ProcessKey root;
   private final List<JournalEntry> entries;
-  private final List<RecoveredProcess> told = new ArrayList<>();
+  private final List<RecoveredProcess> found = new ArrayList<>();
 
   /**
-   * Prepares; nothing is done yet.
+   * Creates a recovery; nothing is done yet.
    *
-   * @param root of the tree
-   * @param entries of its members, at least one, all of dead controllers
+   * @param root the root of the tree
+   * @param entries the entries of its members, at least one, all of dead controllers
    */
   TreeRecovery(
       EngineContext context, Journal journal, ProcessKey root, List<JournalEntry> entries) {
@@ -63,24 +64,25 @@ final class TreeRecovery {
   List<RecoveredProcess> run() {
     Map<TrackedProcess, JournalEntry> members = members();
     if (members.isEmpty()) {
-      return told;
+      return found;
     }
     TrackedTree tree = TrackedTree.of(context, rootHere(), List.copyOf(members.keySet()));
     try {
-      told.addAll(
-          tree.exclusively(VERB, ProcessLock.Kind.MOVE, 0, operation -> mend(operation, members)));
+      found.addAll(
+          tree.exclusively(
+              VERB, ProcessLock.Kind.MOVE, 0, operation -> recover(operation, members)));
     } catch (NoSuchProcessException e) {
       members.values().forEach(this::gone);
     } catch (OperationInProgressException | StaleStateException e) {
-      members.values().forEach(entry -> tell(entry, RecoveryOutcome.IN_USE));
+      members.values().forEach(entry -> add(entry, RecoveryOutcome.IN_USE));
     } catch (GpuCheckpointException e) {
       LOG.warn("process {} cannot be recovered now: {}", root.pid(), e.getMessage());
-      members.values().forEach(entry -> tell(entry, RecoveryOutcome.UNREACHABLE));
+      members.values().forEach(entry -> add(entry, RecoveryOutcome.UNREACHABLE));
     }
-    return told;
+    return found;
   }
 
-  /** The root may have ended, or be out of our sight. */
+  /** The root may have exited, or may be in a pid namespace that is not visible from here. */
   private ProcessIdentity rootHere() {
     return root.find()
         .process()
@@ -98,7 +100,7 @@ final class TreeRecovery {
             "process {} of pid namespace {} cannot be seen from here; recover there, or on the host",
             entry.key().pid(),
             Long.toString(entry.key().namespace()));
-        tell(entry, RecoveryOutcome.UNREACHABLE);
+        add(entry, RecoveryOutcome.UNREACHABLE);
       } else {
         add(search.process().get(), entry, members);
       }
@@ -109,11 +111,11 @@ final class TreeRecovery {
   private void add(
       ProcessIdentity process, JournalEntry entry, Map<TrackedProcess, JournalEntry> members) {
     try {
-      TrackedProcess target = TrackedProcess.of(context, process.pid(), VERB);
-      if (target.key.equals(entry.key())) {
-        members.put(target, entry);
-      } else if (target.identity.equals(process)) {
-        tell(entry, RecoveryOutcome.UNREACHABLE);
+      TrackedProcess member = TrackedProcess.of(context, process.pid(), VERB);
+      if (member.key.equals(entry.key())) {
+        members.put(member, entry);
+      } else if (member.identity.equals(process)) {
+        add(entry, RecoveryOutcome.UNREACHABLE);
       } else {
         gone(entry);
       }
@@ -124,17 +126,17 @@ final class TreeRecovery {
 
   private void gone(JournalEntry entry) {
     journal.remove(entry.key());
-    tell(entry, RecoveryOutcome.GONE);
+    add(entry, RecoveryOutcome.GONE);
   }
 
-  private void tell(JournalEntry entry, RecoveryOutcome outcome) {
-    told.add(new RecoveredProcess(entry.target(), outcome, null));
+  private void add(JournalEntry entry, RecoveryOutcome outcome) {
+    found.add(new RecoveredProcess(entry.process(), outcome, null));
   }
 
-  private List<RecoveredProcess> mend(
+  private List<RecoveredProcess> recover(
       TreeOperation operation, Map<TrackedProcess, JournalEntry> members) {
-    List<RecoveredProcess> mended = new ArrayList<>();
-    Map<DriverOperation, ProcessState> states = new LinkedHashMap<>();
+    List<RecoveredProcess> recovered = new ArrayList<>();
+    Map<ProcessOperation, ProcessState> states = new LinkedHashMap<>();
     for (Map.Entry<TrackedProcess, JournalEntry> each : members.entrySet()) {
       if (!journal.find(each.getKey().key).equals(Optional.of(each.getValue()))
           && each.getKey().identity.isAlive()) {
@@ -143,78 +145,78 @@ final class TreeRecovery {
             operation.failure(null, null));
       }
     }
-    for (DriverOperation each : operation.each()) {
+    for (ProcessOperation each : operation.members()) {
       ProcessState state = state(each);
       if (state == null) {
-        journal.remove(each.target().key);
-        mended.add(recovered(each, RecoveryOutcome.GONE, null));
+        journal.remove(each.process().key);
+        recovered.add(outcome(each, RecoveryOutcome.GONE, null));
       } else {
         states.put(each, state);
-        each.target().isAt(state);
+        each.process().foundIn(state);
       }
     }
     StateHandle suspended =
-        states.containsValue(ProcessState.CHECKPOINTED)
-            ? StateHandle.next(operation.tree(), List.of())
-            : null;
-    states.forEach((each, state) -> mended.add(mend(each, state, suspended)));
+        Resumption.mayUnlock(states.values())
+            ? null
+            : StateHandle.next(operation.tree(), List.of());
+    states.forEach((each, state) -> recovered.add(recover(each, state, suspended)));
     members.keySet().stream()
-        .filter(each -> mended.stream().noneMatch(m -> m.process().equals(each.identity)))
+        .filter(each -> recovered.stream().noneMatch(m -> m.process().equals(each.identity)))
         .forEach(
-            each -> mended.add(new RecoveredProcess(each.identity, RecoveryOutcome.GONE, null)));
-    return mended;
+            each -> recovered.add(new RecoveredProcess(each.identity, RecoveryOutcome.GONE, null)));
+    return recovered;
   }
 
-  /** Null for a process without CUDA state, and for one that has just ended. */
-  private static @Nullable ProcessState state(DriverOperation member) {
+  /** Returns the state; null for a process without CUDA state, and for one that just exited. */
+  private static @Nullable ProcessState state(ProcessOperation member) {
     try {
-      return DriverOperation.askedTwice(member::readState);
+      return ProcessOperation.readTwice(member::readState);
     } catch (NoSuchProcessException | NotCudaProcessException e) {
       LOG.debug("process {} is no member", member.pid(), e);
       return null;
     }
   }
 
-  private RecoveredProcess mend(
-      DriverOperation member, ProcessState state, @Nullable StateHandle suspended) {
-    Recovery.takeAway(member.target().identity, state);
+  private RecoveredProcess recover(
+      ProcessOperation member, ProcessState state, @Nullable StateHandle suspended) {
+    Resumption.removeChanges(member.process().identity, state);
     return switch (state) {
       case RUNNING -> {
-        member.target().forget();
-        yield recovered(member, RecoveryOutcome.RUNNING, null);
+        member.process().forget();
+        yield outcome(member, RecoveryOutcome.RUNNING, null);
       }
       case LOCKED -> suspended == null ? unlocked(member) : waiting(member, state, suspended);
       case CHECKPOINTED ->
-          member.target().isPoisoned()
-              ? recovered(member, RecoveryOutcome.POISONED, null)
+          member.process().isPoisoned()
+              ? outcome(member, RecoveryOutcome.POISONED, null)
               : waiting(member, state, suspended);
-      case FAILED -> recovered(member, RecoveryOutcome.FAILED, null);
-      default -> recovered(member, RecoveryOutcome.UNREACHABLE, null);
+      case FAILED -> outcome(member, RecoveryOutcome.FAILED, null);
+      default -> outcome(member, RecoveryOutcome.UNREACHABLE, null);
     };
   }
 
   private static RecoveredProcess waiting(
-      DriverOperation member, ProcessState state, @Nullable StateHandle suspended) {
-    member.target().note(state.name().toLowerCase(Locale.ROOT), ProcessLock.Kind.MOVE);
-    return recovered(member, RecoveryOutcome.SUSPENDED, suspended);
+      ProcessOperation member, ProcessState state, @Nullable StateHandle suspended) {
+    member.process().note(state.name().toLowerCase(Locale.ROOT), ProcessLock.Kind.MOVE);
+    return outcome(member, RecoveryOutcome.SUSPENDED, suspended);
   }
 
-  private static RecoveredProcess unlocked(DriverOperation member) {
+  private static RecoveredProcess unlocked(ProcessOperation member) {
     try {
-      member.calls().unlock();
-      member.target().forget();
-      return recovered(member, RecoveryOutcome.UNLOCKED, null);
+      member.unlock();
+      member.process().forget();
+      return outcome(member, RecoveryOutcome.UNLOCKED, null);
     } catch (NoSuchProcessException e) {
-      member.target().forget();
-      return recovered(member, RecoveryOutcome.GONE, null);
+      member.process().forget();
+      return outcome(member, RecoveryOutcome.GONE, null);
     } catch (GpuCheckpointException e) {
       LOG.warn("process {} cannot be recovered now: {}", member.pid(), e.getMessage());
-      return recovered(member, RecoveryOutcome.UNREACHABLE, null);
+      return outcome(member, RecoveryOutcome.UNREACHABLE, null);
     }
   }
 
-  private static RecoveredProcess recovered(
-      DriverOperation member, RecoveryOutcome outcome, @Nullable StateHandle suspended) {
-    return new RecoveredProcess(member.target().identity, outcome, suspended);
+  private static RecoveredProcess outcome(
+      ProcessOperation member, RecoveryOutcome outcome, @Nullable StateHandle suspended) {
+    return new RecoveredProcess(member.process().identity, outcome, suspended);
   }
 }

@@ -12,7 +12,8 @@ import dev.gpuprocess.error.InsufficientGpuMemoryException;
 import dev.gpuprocess.internal.call.StateReading;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.linux.ProcessKey;
-import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.internal.state.ProcessLock;
+import dev.gpuprocess.internal.state.GpuUsage;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -189,7 +190,7 @@ public final class GpuMemoryCheck {
   }
 
   private static long reserved(Gpu gpu, List<ReservedMemory> others) {
-    return others.stream().mapToLong(claim -> claim.stillNeeds(gpu)).reduce(0, GpuMemoryNeed::sum);
+    return others.stream().mapToLong(claim -> claim.stillNeeds(gpu)).reduce(0, GpuUsage::sum);
   }
 
   private GpuMemoryRefusal unreadable(GpuReading reading) {

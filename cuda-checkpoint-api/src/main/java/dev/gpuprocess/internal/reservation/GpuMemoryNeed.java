@@ -4,6 +4,7 @@ import dev.gpuprocess.cuda.Gpu;
 import dev.gpuprocess.cuda.GpuPair;
 import dev.gpuprocess.cuda.GpuReading;
 import dev.gpuprocess.cuda.GpuUuid;
+import dev.gpuprocess.internal.state.GpuUsage;
 import java.util.List;
 import java.util.Map;
 import java.util.OptionalLong;
@@ -41,7 +42,7 @@ public record GpuMemoryNeed(Map<GpuUuid, Long> bytes, List<GpuUuid> bounded, boo
         .forEach(
             (from, bytes) -> {
               if (bytes > 0) {
-                needed.merge(target(from, pairs), withMargin(bytes), GpuMemoryNeed::sum);
+                needed.merge(target(from, pairs), withMargin(bytes), GpuUsage::sum);
               }
             });
     if (held.complete()) {
@@ -53,19 +54,19 @@ public record GpuMemoryNeed(Map<GpuUuid, Long> bytes, List<GpuUuid> bounded, boo
             : pairs.stream().map(GpuPair::from);
     List<GpuUuid> unknown =
         seen.filter(gpu -> !held.known().containsKey(gpu)).map(gpu -> target(gpu, pairs)).toList();
-    unknown.forEach(gpu -> needed.merge(gpu, bound.orElse(0), GpuMemoryNeed::sum));
+    unknown.forEach(gpu -> needed.merge(gpu, bound.orElse(0), GpuUsage::sum));
     return new GpuMemoryNeed(needed, unknown, bound.isPresent());
   }
 
   /** Returns how many bytes must be free for this many bytes of a process. */
   static long withMargin(long bytes) {
-    return sum(bytes, MARGIN);
+    return GpuUsage.sum(bytes, MARGIN);
   }
 
   /** Returns the need of two processes together. */
   GpuMemoryNeed plus(GpuMemoryNeed other) {
     Map<GpuUuid, Long> sums = new TreeMap<>(bytes);
-    other.bytes.forEach((gpu, more) -> sums.merge(gpu, more, GpuMemoryNeed::sum));
+    other.bytes.forEach((gpu, more) -> sums.merge(gpu, more, GpuUsage::sum));
     return new GpuMemoryNeed(
         sums,
         Stream.concat(bounded.stream(), other.bounded.stream()).distinct().toList(),
@@ -78,11 +79,5 @@ public record GpuMemoryNeed(Map<GpuUuid, Long> bytes, List<GpuUuid> bounded, boo
         .map(GpuPair::to)
         .findFirst()
         .orElse(from);
-  }
-
-  /** Adds sizes, which may come from outside, without overflow. */
-  static long sum(long one, long other) {
-    long sum = one + other;
-    return sum < 0 ? Long.MAX_VALUE : sum;
   }
 }

@@ -5,6 +5,7 @@ import dev.gpuprocess.cuda.GpuMap;
 import dev.gpuprocess.cuda.GpuPair;
 import dev.gpuprocess.cuda.GpuReading;
 import dev.gpuprocess.cuda.GpuUuid;
+import dev.gpuprocess.internal.state.GpuUsage;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
@@ -38,7 +39,7 @@ final class GpuPlacement {
   GpuPlacement(
       GpuUsage held, Map<GpuUuid, Long> needs, GpuReading reading, ToLongFunction<Gpu> free) {
     this.needs = Map.copyOf(needs);
-    held.known().forEach((gpu, bytes) -> this.held.merge(gpu, bytes, GpuMemoryNeed::sum));
+    held.known().forEach((gpu, bytes) -> this.held.merge(gpu, bytes, GpuUsage::sum));
     this.held.values().removeIf(bytes -> bytes == 0);
     this.isKnown = held.complete();
     this.reading = reading;

@@ -5,6 +5,7 @@ import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.proc.ProcFields;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.SaveFileMappings;
+import dev.gpuprocess.internal.state.GpuUsage;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
@@ -72,8 +73,8 @@ final class SaveAreaBound {
       return bytes;
     }
     try {
-      long own = GpuMemoryNeed.sum(bytes.getAsLong(), SaveFileMappings.bytes(pid));
-      return OptionalLong.of(GpuMemoryNeed.sum(own, CONTEXT_BYTES));
+      long own = GpuUsage.sum(bytes.getAsLong(), SaveFileMappings.bytes(pid));
+      return OptionalLong.of(GpuUsage.sum(own, CONTEXT_BYTES));
     } catch (ProcessUnreadableException e) {
       return OptionalLong.empty();
     }

@@ -12,14 +12,14 @@ import java.util.List;
 import java.util.concurrent.CountDownLatch;
 import org.junit.jupiter.api.Test;
 
-/** What hangs is a finding, and what it has to say later is not. */
+/** A check that hangs is a finding; its late findings are dropped. */
 class CheckupTest {
 
   private final Checkup checkup = new Checkup();
 
   @Test
   @OutsideUse("A20")
-  void look_atAFileSystemThatHangs_isAFinding() {
+  void reportsAFileSystemThatHangs() {
     CountDownLatch answers = new CountDownLatch(1);
     checkup.ok("before", "fine");
     checkup.look(

@@ -13,7 +13,7 @@ import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Rights and settings of hosts that are not at hand. */
+/** Rights and settings of other hosts, from files in a directory. */
 class HostCheckupTest {
 
   private static final Capabilities ALL = new Capabilities(true, -1, 0, -1, 0);
@@ -40,7 +40,7 @@ class HostCheckupTest {
   }
 
   @Test
-  void userWithoutRightsIsTold() {
+  void userWithoutRightsHasProblems() {
     List<Finding> problems = look(NONE, Severity.PROBLEM);
     assertEquals(List.of("rights for CRIU"), problems.stream().map(Finding::subject).toList());
     List<String> warnings =
@@ -52,13 +52,13 @@ class HostCheckupTest {
   }
 
   @Test
-  void userWhoseCriuHasRightsFromElsewhereIsFine() {
+  void userWhoseCriuHasOtherRightsIsFine() {
     checkup.ok("criu check", "this kernel has what it needs");
     assertEquals(List.of(), look(NONE, Severity.PROBLEM));
   }
 
   @Test
-  void noTracingAtAllIsAProblemEvenForRoot() throws IOException {
+  void tracingThatIsDisabledIsAProblemEvenForRoot() throws IOException {
     write("proc/sys/kernel/yama/ptrace_scope", "3");
     assertEquals("ptrace_scope", look(ALL, Severity.PROBLEM).get(0).subject());
   }

@@ -11,9 +11,9 @@ import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.contract.Stranger;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.error.ImageException;
-import dev.gpuprocess.internal.launch.JobFile;
-import dev.gpuprocess.internal.lock.StateDirectory;
+import dev.gpuprocess.internal.launch.CarriedNativeFile;
 import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.state.StateDirectory;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
@@ -232,6 +232,7 @@ class HostileCarriedFilesTest {
             .inheritIO()
             .start();
     awaitProgram(name);
-    assertTimeoutPreemptively(SOON, () -> assertThrows(IOException.class, () -> JobFile.of(pid())));
+    assertTimeoutPreemptively(
+        SOON, () -> assertThrows(IOException.class, () -> CarriedNativeFile.of(pid())));
   }
 }

@@ -7,9 +7,9 @@ import static org.junit.jupiter.api.Assertions.assertNotEquals;
 
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.contract.RequiresRoot;
-import dev.gpuprocess.internal.journal.Journal;
 import dev.gpuprocess.internal.linux.DurableFiles;
-import dev.gpuprocess.internal.lock.StateDirectory;
+import dev.gpuprocess.internal.state.Journal;
+import dev.gpuprocess.internal.state.StateDirectory;
 import dev.gpuprocess.options.RetentionPolicy;
 import java.io.IOException;
 import java.nio.file.Path;

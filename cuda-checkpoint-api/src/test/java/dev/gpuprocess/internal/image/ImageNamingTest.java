@@ -7,7 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.internal.image.ImageNaming.Place;
 import dev.gpuprocess.internal.linux.StagingName;
-import dev.gpuprocess.internal.lock.StateDirectory;
+import dev.gpuprocess.internal.state.StateDirectory;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

@@ -6,10 +6,10 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.image.PruneReport;
-import dev.gpuprocess.internal.journal.Journal;
 import dev.gpuprocess.internal.linux.DurableFiles;
 import dev.gpuprocess.internal.linux.FileHold;
-import dev.gpuprocess.internal.lock.StateDirectory;
+import dev.gpuprocess.internal.state.Journal;
+import dev.gpuprocess.internal.state.StateDirectory;
 import dev.gpuprocess.options.RetentionPolicy;
 import java.io.IOException;
 import java.nio.MappedByteBuffer;

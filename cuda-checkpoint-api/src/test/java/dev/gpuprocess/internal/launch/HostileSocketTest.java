@@ -17,7 +17,7 @@ import java.time.Duration;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** An isolated job puts a link in the place of its socket, which would lead to one of the host. */
+/** An isolated process replaces its socket by a link to a socket of the host. */
 @RequiresRoot("makes a mount namespace")
 class HostileSocketTest {
 
@@ -26,11 +26,11 @@ class HostileSocketTest {
   @TempDir Path directory;
 
   @Test
-  void socketOfTheHostIsNotConnectedTo() throws IOException, InterruptedException {
+  void doesNotConnectToASocketOfTheHost() throws IOException, InterruptedException {
     Path host = directory.resolve("socket");
     RequestChannel channel =
         RequestChannel.of(LaunchOptions.builder("true").isolated(true).build());
-    Process job =
+    Process process =
         new ProcessBuilder(
                 "unshare",
                 "--mount",
@@ -45,14 +45,14 @@ class HostileSocketTest {
       server.bind(UnixDomainSocketAddress.of(host));
       server.configureBlocking(false);
       Workload.await(
-          () -> ProcFs.commandLine(job.pid()).contains("600"), "the job to have its link");
-      ProcessIdentity root = ProcessIdentity.of(job.pid()).orElseThrow();
+          () -> ProcFs.commandLine(process.pid()).contains("600"), "the process has its link");
+      ProcessIdentity root = ProcessIdentity.of(process.pid()).orElseThrow();
       RequestChannel.Request request = new RequestChannel.Request(true, "0".repeat(16));
       assertThrows(IOException.class, () -> channel.begun(root, request, LIMIT));
       assertNull(server.accept(), "the host's socket was connected to");
     } finally {
       channel.close();
-      job.destroyForcibly().waitFor();
+      process.destroyForcibly().waitFor();
     }
   }
 }

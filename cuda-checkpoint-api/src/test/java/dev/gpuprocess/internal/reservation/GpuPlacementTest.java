@@ -9,6 +9,7 @@ import dev.gpuprocess.cuda.GpuMap;
 import dev.gpuprocess.cuda.GpuPair;
 import dev.gpuprocess.cuda.GpuReading;
 import dev.gpuprocess.cuda.GpuUuid;
+import dev.gpuprocess.internal.state.GpuUsage;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;

@@ -1,14 +1,11 @@
-package dev.gpuprocess.internal.journal;
+package dev.gpuprocess.internal.state;
 
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.StateDirectoryException;
 import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.linux.SmallFile;
-import dev.gpuprocess.internal.lock.NamedLock;
-import dev.gpuprocess.internal.lock.StateDirectory;
 import dev.gpuprocess.internal.proc.ProcFs;
-import dev.gpuprocess.internal.reservation.GpuUsage;
 import dev.gpuprocess.internal.room.Holdings;
 import dev.gpuprocess.internal.text.Printable;
 import dev.gpuprocess.process.ProcessIdentity;
@@ -42,18 +39,19 @@ import org.slf4j.LoggerFactory;
  */
 public final class Journal {
 
-  private static final Logger LOG = LoggerFactory.getLogger(Journal.class);
+  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
   private static final String LOCK = "recovery";
   private static final String SUFFIX = ".process";
-  private static final String JOB_SUFFIX = ".job";
-  private static final String HALF = ".half";
+  private static final String LAUNCH_SUFFIX = ".job";
+  private static final String PARTIAL = ".half";
   private static final String ASIDE = ".unread";
 
-  /** In place of a start time: no machine runs so many ticks of the clock. */
+  /** Added to the start time of entries of images: no machine runs so many clock ticks. */
   private static final long NO_START = 1L << 58;
 
-  private static final Pattern HALF_OF = Pattern.compile(".*\\.(?:process|job)\\.([\\d-]+)\\.half");
+  private static final Pattern PARTIAL_OF =
+      Pattern.compile(".*\\.(?:process|job)\\.([\\d-]+)\\.half");
 
   private final StateDirectory state;
 
@@ -71,21 +69,21 @@ public final class Journal {
   }
 
   private void write(Path file, JournalEntry entry) {
-    Path half =
+    Path partial =
         state
             .path()
-            .resolve("%s.%s%s".formatted(file.getFileName(), ProcessKey.self().text(), HALF));
+            .resolve("%s.%s%s".formatted(file.getFileName(), ProcessKey.self().text(), PARTIAL));
     try {
       state.make();
-      state.files().run("write", () -> replace(file, half, text(entry)));
+      state.files().run("write", () -> replace(file, partial, text(entry)));
     } catch (IOException e) {
       throw state.unusable(e, entry.step(), entry.pid());
     }
   }
 
   /**
-   * Where the memory went is of use, and can be done without: an entry has to be one that can be
-   * read.
+   * Returns the text of an entry, without its address ranges if it would be too long to be read.
+   * The ranges are useful, but not necessary.
    */
   private static String text(JournalEntry entry) {
     String all = entry.text();
@@ -94,19 +92,20 @@ public final class Journal {
         : entry.in(List.of()).text();
   }
 
-  private static void replace(Path file, Path half, String text) throws IOException {
+  private static void replace(Path file, Path partial, String text) throws IOException {
     try {
-      SmallFile.replace(half, text);
-      Files.move(half, file, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
+      SmallFile.replace(partial, text);
+      Files.move(
+          partial, file, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
     } finally {
-      Files.deleteIfExists(half);
+      Files.deleteIfExists(partial);
     }
   }
 
   /**
    * Updates an entry. If that fails, a recovery can still use the older one.
    *
-   * @return whether it is written; else the older one must stay
+   * @return whether it was written; if not, the older entry must stay
    */
   public boolean update(JournalEntry entry) {
     try {
@@ -125,8 +124,8 @@ public final class Journal {
   /**
    * Writes that CRIU is about to restore a process.
    *
-   * @param held by the process
-   * @return the key of the entry, to remove it by
+   * @param held the GPU memory that the process held
+   * @return the key of the entry, for its removal
    */
   public ProcessKey writeRestore(int pid, GpuUsage held, Path image, Path log) {
     ProcessKey notBefore = new ProcessKey(ProcessKey.self().namespace(), pid, ProcFs.ticksNow());
@@ -135,33 +134,33 @@ public final class Journal {
   }
 
   /**
-   * Writes which pid the process of such an entry has got. If that fails a recovery does not find
-   * the process, should we die in the middle of the restore.
+   * Writes the pid of the process that is being restored. If that fails and this JVM dies during
+   * the restore, a recovery does not find the process.
    *
-   * @param restore what {@link #writeRestore} returned
+   * @param restore the result of {@link #writeRestore}
    */
   public void updateRestore(ProcessKey restore, int pid, GpuUsage held, Path image, Path log) {
     update(JournalEntry.of(restore, pid, JournalEntry.RESTORING, held, image, log));
   }
 
   /**
-   * Writes that an image is being written, or removed, whose process runs on, so that a recovery
-   * finds what is left of it. There can be several of one process. If that fails the next image
-   * beside it finds it.
+   * Writes that an image is being written or removed while its process continues, so that a
+   * recovery finds a partial image. A process can have several such entries. If the write fails,
+   * the next dump to the same directory finds the partial image.
    *
-   * @param log where CRIU's log is; null when there is none
-   * @return to be closed when the image is complete or gone
+   * @param log the directory of CRIU's log; null if there is none
+   * @return the entry, to be closed when the image is complete or gone
    */
   public ImageEntry writeImage(int pid, Path image, @Nullable Path log) {
-    long unlikeAnyStart = NO_START + ThreadLocalRandom.current().nextInt(Integer.MAX_VALUE);
-    ProcessKey key = new ProcessKey(ProcessKey.self().namespace(), pid, unlikeAnyStart);
+    long noStart = NO_START + ThreadLocalRandom.current().nextInt(Integer.MAX_VALUE);
+    ProcessKey key = new ProcessKey(ProcessKey.self().namespace(), pid, noStart);
     update(JournalEntry.of(key, pid, JournalEntry.WRITING, GpuUsage.UNKNOWN, image, log));
     return new ImageEntry(this, image, file(key));
   }
 
   /**
-   * Writes that a launched process is to end with this JVM, for a recovery if nothing ends it. If
-   * that fails only the guard of the process ends it.
+   * Writes that a launched process must exit with this JVM, for a recovery if its guard does not
+   * kill it. If the write fails, only the guard kills it.
    */
   public void writeLaunch(ProcessIdentity root) {
     String step = JournalEntry.LAUNCHED;
@@ -174,35 +173,36 @@ public final class Journal {
     }
   }
 
-  /** The file of the entry of a launched process, which its guard removes if this JVM is gone. */
+  /** Returns the file of the entry of a launched process. Its guard removes it after this JVM. */
   public Path launchFile(ProcessIdentity root) {
-    return state.path().resolve(asSeenHere(root).text() + JOB_SUFFIX);
+    return state.path().resolve(asSeenHere(root).text() + LAUNCH_SUFFIX);
   }
 
-  /** Unlike the process's own key it is the same once the process is gone. */
+  /** Returns a key that, unlike the process's own key, is the same after the process has exited. */
   private static ProcessKey asSeenHere(ProcessIdentity root) {
     return new ProcessKey(ProcessKey.self().namespace(), root.pid(), root.startTicks());
   }
 
   /**
-   * Removes the entry of a launched process that has ended, or does not end with this JVM any more.
+   * Removes the entry of a launched process that has exited.
    *
-   * @param entry what {@link #launchFile} returned
+   * @param entry the result of {@link #launchFile}
    */
   public void removeLaunch(Path entry) {
     remove(entry);
   }
 
   /**
-   * The launched processes that are to end with their controllers, by the files of their entries.
+   * Returns the entries of launched processes that must exit with their controllers, by their
+   * files.
    *
-   * @throws StateDirectoryException when an entry cannot be read just now
+   * @throws StateDirectoryException when an entry cannot be read now
    */
   public Map<Path, JournalEntry> launches() {
     Map<Path, JournalEntry> launches = new LinkedHashMap<>();
-    for (Path file : list(JOB_SUFFIX)) {
+    for (Path file : list(LAUNCH_SUFFIX)) {
       readNow(file)
-          .filter(entry -> isNameOf(file, entry, JOB_SUFFIX))
+          .filter(entry -> isNameOf(file, entry, LAUNCH_SUFFIX))
           .ifPresent(entry -> launches.put(file, entry));
     }
     return launches;
@@ -213,7 +213,7 @@ public final class Journal {
   }
 
   /**
-   * Removes the entry of a process that runs or is gone, so that there is nothing left to recover.
+   * Removes the entry of a process that is running or has exited: there is nothing left to recover.
    */
   public void remove(ProcessKey process) {
     remove(file(process));
@@ -235,11 +235,11 @@ public final class Journal {
   }
 
   /**
-   * CRIU has ended its restore. A process that it brought back within a tick of the clock has the
-   * key under which the restore was written down, and its own entry is in that place; it stays. So
-   * does an entry that cannot be read now, for a recovery.
+   * Removes the entry of a restore that CRIU has ended. A process that was restored within a clock
+   * tick has the key of the restore, and its own entry replaced that of the restore; it stays. An
+   * entry that cannot be read now stays for a recovery.
    *
-   * @param restore what {@link #writeRestore} returned
+   * @param restore the result of {@link #writeRestore}
    */
   public void removeRestore(ProcessKey restore) {
     if (find(restore).filter(JournalEntry::isImageRestore).isPresent()) {
@@ -247,12 +247,12 @@ public final class Journal {
     }
   }
 
-  /** What is written of a process itself, and not of a restore that may have brought it back. */
+  /** Returns the entry of a process itself, and not of the restore that may have created it. */
   public Optional<JournalEntry> ownEntry(ProcessKey process) {
     return find(process).filter(entry -> !entry.isImageRestore());
   }
 
-  /** The entry of a process; also empty when the state directory cannot be trusted. */
+  /** Returns the entry of a process; empty also if the state directory cannot be trusted. */
   public Optional<JournalEntry> find(ProcessKey process) {
     try {
       return state.exists()
@@ -264,16 +264,16 @@ public final class Journal {
     }
   }
 
-  /** The entry of a process. */
+  /** Returns the entry of a process. */
   public Optional<JournalEntry> find(ProcessIdentity process) {
     return find(ProcessKey.of(process));
   }
 
   /**
-   * All entries.
+   * Returns all entries.
    *
-   * @throws StateDirectoryException when one cannot be read just now: who mends a process must see
-   *     all of its members
+   * @throws StateDirectoryException when one cannot be read now: a recovery must see all members of
+   *     a process
    */
   public List<JournalEntry> entries() {
     List<JournalEntry> entries = new ArrayList<>();
@@ -284,8 +284,8 @@ public final class Journal {
   }
 
   /**
-   * Returns the entries of processes that are not running. Empty where the state directory cannot
-   * be used, since a process must come back without one.
+   * Returns the entries of processes that are not running. Empty if the state directory cannot be
+   * used, since a process must be resumed without it.
    */
   public List<JournalEntry> entriesOfProcesses() {
     try {
@@ -300,14 +300,14 @@ public final class Journal {
 
   /**
    * Renames files that are not entries, or not entries of the process in their name. Files that
-   * cannot be read now, say because too many files are open, stay.
+   * cannot be read now, for example because too many files are open, stay.
    */
-  public void putAsideWhatIsNoEntry() {
-    putAsideWhatIsNoEntry(SUFFIX);
-    putAsideWhatIsNoEntry(JOB_SUFFIX);
+  public void quarantineInvalid() {
+    quarantineInvalid(SUFFIX);
+    quarantineInvalid(LAUNCH_SUFFIX);
   }
 
-  private void putAsideWhatIsNoEntry(String suffix) {
+  private void quarantineInvalid(String suffix) {
     for (Path file : list(suffix)) {
       try {
         if (!state.files().get("read", () -> isEntry(file, suffix))) {
@@ -318,7 +318,7 @@ public final class Journal {
               .files()
               .run("rename", () -> Files.move(file, aside, StandardCopyOption.REPLACE_EXISTING));
         }
-      } catch (NoSuchFileException goneMeanwhile) {
+      } catch (NoSuchFileException removed) {
         LOG.debug("{} is gone", file);
       } catch (IOException e) {
         throw unreadable(e);
@@ -332,15 +332,15 @@ public final class Journal {
     }
     try {
       return isNameOf(file, JournalEntry.parse(SmallFile.read(file)), suffix);
-    } catch (IllegalArgumentException | CharacterCodingException nonsense) {
+    } catch (IllegalArgumentException | CharacterCodingException invalid) {
       return false;
     }
   }
 
   /** Removes partial entries of controllers that died while they wrote them. */
-  public void removeHalves() {
-    for (Path file : list(HALF)) {
-      Matcher name = HALF_OF.matcher(file.getFileName().toString());
+  public void removePartial() {
+    for (Path file : list(PARTIAL)) {
+      Matcher name = PARTIAL_OF.matcher(file.getFileName().toString());
       if (name.matches() && writerHasEnded(name.group(1))) {
         try {
           state.files().run("remove", () -> Files.deleteIfExists(file));
@@ -430,7 +430,7 @@ public final class Journal {
     }
   }
 
-  /** Empty when there is none, or it is nonsense. */
+  /** Parses an entry; empty if there is none, or the file is invalid. */
   private Optional<JournalEntry> parsed(Path file) throws IOException {
     try {
       return Optional.of(JournalEntry.parse(state.files().get("read", () -> SmallFile.read(file))));

@@ -1,4 +1,4 @@
-package dev.gpuprocess.internal.lock;
+package dev.gpuprocess.internal.state;
 
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.StateDirectoryException;
@@ -27,38 +27,39 @@ import java.util.Optional;
  * The directory that all controllers of one user on this machine share: the journal and the locks.
  * Its content is trusted, so no other user may write to it or replace it. Immutable.
  *
- * <p>Nothing waits for its file system for longer than the limit. After that it counts as one that
- * cannot be used, at once for all who come then, until the file system has answered.
+ * <p>No access waits for its file system for longer than the limit. After that, every access fails
+ * at once until the file system has answered.
  *
- * @param path where it is; created when needed
+ * @param path its path; created when needed
  * @param limit how long its file system may take to answer
  */
 public record StateDirectory(Path path, Duration limit) {
 
   private static final String LOCKS = "locks.d";
   private static final int NEEDED = 1 << 16;
-  private static final String NAMELESS = "?"; // so says the JDK
+  private static final String NAMELESS = "?"; // the value of the JDK
 
   /**
-   * Not the timeout of driver calls, which may be short: a busy machine is no hung disk, and who
-   * does not see what others have locked and reserved endangers their processes.
+   * Not the timeout of driver calls, which may be short: a busy machine is no hung disk, and a
+   * controller that does not see the locks and reservations of others endangers their processes.
    */
   private static final Duration LIMIT = Duration.ofSeconds(10);
 
-  /** With the usual limit. */
+  /** Creates one with the usual limit. */
   public StateDirectory(Path path) {
     this(path, LIMIT);
   }
 
-  /** For accesses to it. */
+  /** Returns the accesses to it, which have its limit. */
   public BoundedDirectory files() {
     return new BoundedDirectory(path, limit);
   }
 
   /**
-   * The directory that every controller of this user uses by default: that of the system property
-   * {@code gpuprocess.state.dir} or the environment variable {@code GPUPROCESS_STATE_DIR}, or else
-   * one below {@code /run}, the user's runtime directory or the temporary files.
+   * Returns the directory that every controller of this user uses by default: the value of the
+   * system property {@code gpuprocess.state.dir} or the environment variable {@code
+   * GPUPROCESS_STATE_DIR}, or a directory below {@code /run}, the user's runtime directory or the
+   * temporary files.
    */
   public static StateDirectory standard() {
     String named =
@@ -82,8 +83,8 @@ public record StateDirectory(Path path, Duration limit) {
   }
 
   /**
-   * The user of this JVM, and so of all that use the same directory, by name. A user may have no
-   * name, as in a container that runs with an arbitrary uid.
+   * Returns the name of the user of this JVM, and so of all JVMs that use the directory; the uid
+   * for a user without a name, as in a container that runs with an arbitrary uid.
    */
   public static String user() {
     String name = System.getProperty("user.name");
@@ -99,7 +100,7 @@ public record StateDirectory(Path path, Duration limit) {
   }
 
   /**
-   * Tells whether it exists.
+   * Returns whether it exists.
    *
    * @throws IOException when it exists but must not be used
    */
@@ -126,7 +127,7 @@ public record StateDirectory(Path path, Duration limit) {
   }
 
   /**
-   * Creates a directory in it, and itself, where they do not exist.
+   * Creates a directory in it, and itself, if they do not exist.
    *
    * @return its path
    * @throws IOException as {@link #make()}
@@ -143,7 +144,7 @@ public record StateDirectory(Path path, Duration limit) {
     return directory;
   }
 
-  /** What is in a directory in it; nothing when that does not exist. */
+  /** Lists a directory in it; empty if that does not exist. */
   public List<Path> list(String name) throws IOException {
     Path directory = path.resolve(name);
     return files()
@@ -164,7 +165,7 @@ public record StateDirectory(Path path, Duration limit) {
             directory,
             PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------")));
       } catch (FileAlreadyExistsException made) {
-        // By another controller just now, or by another user, which is checked next.
+        // Created by another controller, or by another user, which is checked next.
       }
     }
     DirectoryTrust.require(directory);
@@ -175,8 +176,8 @@ public record StateDirectory(Path path, Duration limit) {
    * this machine. The kernel releases it when this JVM dies.
    *
    * @param name letters, digits, dots, hyphens and underscores
-   * @param verb what it is locked for, for the messages of others
-   * @return empty when somebody holds it, in this JVM or another; see {@link #holder}
+   * @param verb the verb that needs it, for the messages of other controllers
+   * @return empty if it is held, in this JVM or another; see {@link #holder}
    * @throws IOException when the directory cannot or must not be used
    */
   public Optional<NamedLock> tryLock(String name, String verb) throws IOException {
@@ -201,11 +202,11 @@ public record StateDirectory(Path path, Duration limit) {
   }
 
   /**
-   * Takes a lock, waiting for it. An interrupt does not shorten the wait; the thread's flag stays
+   * Waits for a lock and takes it. An interrupt does not shorten the wait; the thread's flag stays
    * set.
    *
    * @param patience how long to wait
-   * @return empty when somebody still holds it
+   * @return empty if it is still held
    */
   public Optional<NamedLock> lock(String name, String verb, Duration patience) throws IOException {
     try (Polling waiting = new Polling(patience)) {
@@ -219,9 +220,9 @@ public record StateDirectory(Path path, Duration limit) {
   }
 
   /**
-   * Finds out who holds a lock, without taking it.
+   * Returns the holder of a lock, without taking it.
    *
-   * @return empty when nobody does, or when the directory does not exist
+   * @return empty if it is not held, or the directory does not exist
    */
   public Optional<LockHolder> holder(String name) throws IOException {
     Path file = file(name);
@@ -229,10 +230,10 @@ public record StateDirectory(Path path, Duration limit) {
         .get(
             "read " + name,
             () ->
-                isThere() && LockedFile.isLocked(file) ? record(file).holder() : Optional.empty());
+                isThere() && LockedFile.isLocked(file) ? content(file).holder() : Optional.empty());
   }
 
-  /** Who holds a lock, in words; {@code another controller} when that cannot be found out. */
+  /** Describes the holder of a lock; {@code another controller} if it cannot be read. */
   public String describeHolder(String name) {
     String unknown = "another controller";
     try {
@@ -242,17 +243,17 @@ public record StateDirectory(Path path, Duration limit) {
     }
   }
 
-  /** What the last holder of a lock noted; empty when nothing was noted. */
+  /** Returns the note of the last holder of a lock; empty if there is none. */
   public String note(String name) throws IOException {
     Path file = file(name);
-    return files().get("read " + name, () -> isThere() ? record(file).note() : "");
+    return files().get("read " + name, () -> isThere() ? content(file).note() : "");
   }
 
-  private static LockRecord record(Path file) throws IOException {
-    return LockRecord.parse(LockedFile.read(file).orElse(""));
+  private static NamedLock.Content content(Path file) throws IOException {
+    return NamedLock.Content.parse(LockedFile.read(file).orElse(""));
   }
 
-  /** The names of all locks that have a file, held or not. */
+  /** Returns the names of all locks that have a file, held or not. */
   public List<String> lockNames() throws IOException {
     return files().get("list the locks", () -> isThere() ? names(locks()) : List.of());
   }
@@ -283,17 +284,17 @@ public record StateDirectory(Path path, Duration limit) {
   /**
    * Checks whether verbs can use it; changes nothing.
    *
-   * @return what is wrong; empty when nothing is
+   * @return the obstacle; empty if there is none
    */
-  public Optional<String> trouble() {
+  public Optional<String> obstacle() {
     try {
-      return files().get("look", this::troubleInTime);
+      return files().get("look", this::findObstacle);
     } catch (IOException e) {
       return Optional.of(path + " cannot be used: " + explain(e));
     }
   }
 
-  private Optional<String> troubleInTime() throws IOException {
+  private Optional<String> findObstacle() throws IOException {
     Path there = isThere() ? path : DirectoryTrust.requirePlaceFor(path);
     FileSystemStatus free = FileSystemStatus.of(there);
     if (!Files.isWritable(there)) {
@@ -307,7 +308,7 @@ public record StateDirectory(Path path, Duration limit) {
         : Optional.empty();
   }
 
-  /** The exception for a verb that cannot do without the directory. */
+  /** Creates the exception for a verb that needs the directory. */
   public StateDirectoryException unusable(IOException why, String verb, long pid) {
     return new StateDirectoryException(
         "the state directory %s cannot be used (%s): fix that, or name another directory in GPUPROCESS_STATE_DIR; process %s was not touched"

@@ -14,15 +14,14 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.Test;
 
-class TogetherTest {
+class ParallelTest {
 
   private final AtomicInteger done = new AtomicInteger();
 
   @Test
-  void severalRunAtTheSameTime() {
+  void runsSeveralAtTheSameTime() {
     CyclicBarrier all = new CyclicBarrier(3);
-    Runnable meets = () -> meet(all);
-    Together.run(List.of(meets, meets, meets));
+    Parallel.forEach(List.of(1, 2, 3), each -> meet(all));
     assertEquals(3, done.get());
   }
 
@@ -36,14 +35,14 @@ class TogetherTest {
   }
 
   @Test
-  void aSingleOneRunsOnTheThreadOfItsCaller() {
+  void runsASingleOneOnTheThreadOfTheCaller() {
     AtomicReference<Thread> ran = new AtomicReference<>();
-    Together.run(List.of(() -> ran.set(Thread.currentThread())));
+    Parallel.forEach(List.of(1), each -> ran.set(Thread.currentThread()));
     assertSame(Thread.currentThread(), ran.get());
   }
 
   @Test
-  void theFirstFailureIsThrownWithTheOthers_whenAllHaveEnded() {
+  void throwsTheFirstFailureWithTheOthersWhenAllHaveEnded() {
     IllegalStateException one = new IllegalStateException("one");
     AssertionError two = new AssertionError("two");
     assertSame(
@@ -51,7 +50,7 @@ class TogetherTest {
         assertThrows(
             IllegalStateException.class,
             () ->
-                Together.run(
+                Parallel.<Runnable>forEach(
                     List.of(
                         done::incrementAndGet,
                         () -> {
@@ -59,7 +58,8 @@ class TogetherTest {
                         },
                         () -> {
                           throw two;
-                        }))));
+                        }),
+                    Runnable::run)));
     assertArrayEquals(new Throwable[] {two}, one.getSuppressed());
     assertEquals(1, done.get());
   }

@@ -1,12 +1,12 @@
-package dev.gpuprocess.internal.lock;
+package dev.gpuprocess.internal.state;
 
 import dev.gpuprocess.internal.linux.ProcessKey;
 import java.util.Optional;
 import java.util.concurrent.ThreadLocalRandom;
 
 /**
- * Identifies one move of a process among all moves by all controllers. It is recorded in the file
- * of the process's lock, and each state object remembers the move that led to it.
+ * Identifies one move of a process among all moves by all controllers. The generation is recorded
+ * in the file of the process's lock, and each state object remembers the move that led to it.
  *
  * @param boot the kernel's boot id
  * @param startTicks when the moved process started, in clock ticks since boot
@@ -14,7 +14,7 @@ import java.util.concurrent.ThreadLocalRandom;
  */
 public record Generation(String boot, long startTicks, String name) {
 
-  /** For a move that is about to be made. */
+  /** Creates the generation of a move that is about to be made. */
   static Generation next(ProcessKey process) {
     String unique =
         ProcessKey.self().text()

@@ -3,7 +3,6 @@ package dev.gpuprocess.internal.launch;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.OperationTimedOutException;
-import dev.gpuprocess.internal.journal.Journal;
 import dev.gpuprocess.internal.linux.ChildStart;
 import dev.gpuprocess.internal.linux.ExitStatus;
 import dev.gpuprocess.internal.linux.NativeCallException;
@@ -11,34 +10,39 @@ import dev.gpuprocess.internal.linux.OutputPipe;
 import dev.gpuprocess.internal.linux.PacketSocketPair;
 import dev.gpuprocess.internal.linux.PidDescriptor;
 import dev.gpuprocess.internal.proc.Signals;
+import dev.gpuprocess.internal.state.Journal;
+import dev.gpuprocess.internal.text.NativePath;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.options.LaunchOptions;
 import dev.gpuprocess.options.LaunchOptions.Output;
 import dev.gpuprocess.process.ProcessIdentity;
+import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.InputStream;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Starts one job. The program {@code job} is started first, which prepares everything and then
- * waits. The guard is started beside it, and only then may it become the command: a JVM that is
- * killed at any moment leaves no process behind that it should have ended.
+ * Starts one process. The program {@code job} is started first: it prepares everything and waits.
+ * Then the guard is started, and only then does the program execute the command: so a JVM that is
+ * killed at any moment leaves no process behind that must exit with it.
  */
-final class JobStart implements AutoCloseable {
+final class Starter implements AutoCloseable {
 
+  private static final Path NULL_DEVICE = Path.of("/dev/null");
   private static final int MESSAGE_BYTES = 12;
   private static final int PID = 1;
   private static final int READY = 2;
   private static final int FAILED = 3;
   private static final int GO = 4;
 
-  /** How long what was killed may take to end. */
+  /** The time that a killed process may take to exit. */
   private static final Duration KILL_LIMIT = Duration.ofSeconds(60);
 
   private final LaunchOptions options;
@@ -51,14 +55,14 @@ final class JobStart implements AutoCloseable {
   private @Nullable OutputPipe error;
 
   /**
-   * Prepares; nothing is done yet.
+   * Creates a starter; nothing is done yet.
    *
-   * @param requests takes requests for snapshots; null for a process that makes none
-   * @param jobFile is made for the process; null for none
-   * @param journal gets an entry for a process that is to end with this JVM
-   * @param limit for all of it
+   * @param requests the channel for requests for snapshots; null for a process that makes none
+   * @param jobFile the job file of the process; null for none
+   * @param journal gets an entry for a process that must exit with this JVM
+   * @param limit the time limit of the start
    */
-  JobStart(
+  Starter(
       LaunchOptions options,
       @Nullable RequestChannel requests,
       @Nullable CudaJobFile jobFile,
@@ -72,7 +76,7 @@ final class JobStart implements AutoCloseable {
     this.end = Durations.end(limit);
   }
 
-  /** A process that has begun. Descriptor and guard are the receiver's. */
+  /** A process that was started. The caller owns descriptor and guard. */
   record Started(
       ProcessIdentity root,
       PidDescriptor held,
@@ -80,7 +84,7 @@ final class JobStart implements AutoCloseable {
       @Nullable InputStream output,
       @Nullable InputStream error) {}
 
-  /** What the program says. */
+  /** A message of the program. */
   private record Message(int kind, int step, int value) {
 
     static Optional<Message> parse(byte[] bytes) {
@@ -101,25 +105,23 @@ final class JobStart implements AutoCloseable {
   }
 
   /**
-   * Starts the job.
+   * Starts the process.
    *
-   * @throws FixAndRetryException with a LAUNCH reason when the command cannot be started as it is
-   * @throws IOException when no command could be
-   * @throws OperationTimedOutException when it does not begin in time
+   * @throws FixAndRetryException with a LAUNCH reason when this command cannot be started
+   * @throws IOException when no command can be started
+   * @throws OperationTimedOutException when it does not start in time
    */
   Started run() throws IOException {
     try (PacketSocketPair socket = PacketSocketPair.make()) {
-      int pid = spawn(socket);
-      socket.closeTheirs();
-      return begin(socket, pid);
+      return begin(socket, spawn(socket));
     }
   }
 
   private int spawn(PacketSocketPair socket) throws IOException {
-    Path program = NativeFiles.path(NativeFiles.JOB);
+    Path program = NativeFile.installed(NativeFile.LAUNCHER);
     Optional<Path> preload =
         options.dropInheritedGpu()
-            ? Optional.of(NativeFiles.path(NativeFiles.FORK_HANDLER))
+            ? Optional.of(NativeFile.installed(NativeFile.FORK_HANDLER))
             : Optional.empty();
     if (options.output().kind() == Output.Kind.CALLER) {
       output = OutputPipe.make();
@@ -128,11 +130,12 @@ final class JobStart implements AutoCloseable {
       error = OutputPipe.make();
     }
     try {
-      return ChildStart.start(
+      return NativeFile.start(
           program,
-          StarterArguments.of(options, preload, requests, jobFile),
+          arguments(preload),
           variable -> options.inheritEnvironment(),
-          List.of(ChildStart.NOWHERE, end(output), end(error), socket.theirs()));
+          List.of(ChildStart.NOWHERE, end(output), end(error), socket.theirs()),
+          socket);
     } catch (NativeCallException e) {
       if (LaunchFailures.isTooLong(e.errno())) {
         throw LaunchFailures.of(options, LaunchFailures.EXEC, e.errno());
@@ -145,22 +148,101 @@ final class JobStart implements AutoCloseable {
     return pipe == null ? ChildStart.NOWHERE : pipe.end();
   }
 
+  /** Returns the arguments of the program, which reads them in this order. */
+  private List<byte[]> arguments(Optional<Path> preload) {
+    List<byte[]> all = new ArrayList<>();
+    all.add(NativeFile.argument("gpuprocess-start"));
+    all.add(NativeFile.argument("start"));
+    if (options.isolated()) {
+      option(all, "isolate", "yes"); // must be the first
+    }
+    addFiles(all, options);
+    addEnvironment(all, options);
+    preload.ifPresent(library -> option(all, "preload", library));
+    if (jobFile != null) {
+      option(all, "job-file", jobFile.path());
+    }
+    if (requests != null) {
+      option(all, "socket", requests.socket());
+      option(all, "requests", requests.fifo());
+    }
+    // Last, because the other paths are not relative to it.
+    options.directory().ifPresent(directory -> option(all, "directory", directory));
+    all.add(NativeFile.argument("--"));
+    options.command().forEach(word -> all.add(NativePath.encode(word)));
+    return all;
+  }
+
+  private static void addFiles(List<byte[]> all, LaunchOptions options) {
+    option(all, "in", options.input().orElse(NULL_DEVICE));
+    addOutput(all, "out", options.output());
+    options
+        .error()
+        .ifPresentOrElse(error -> addOutput(all, "err", error), () -> option(all, "join", "yes"));
+  }
+
+  private static void addOutput(List<byte[]> all, String name, Output output) {
+    Path file = output.file();
+    switch (output.kind()) {
+      case NOWHERE -> option(all, name, NULL_DEVICE);
+      case CALLER -> {} // a pipe, which the program has already
+      case FILE, END_OF_FILE -> {
+        if (file != null) {
+          boolean append = output.kind() == Output.Kind.END_OF_FILE;
+          option(all, append ? name + "+" : name, file.toAbsolutePath());
+        }
+      }
+    }
+  }
+
+  private static void addEnvironment(List<byte[]> all, LaunchOptions options) {
+    for (String name : options.removedEnvironment()) {
+      all.add(NativeFile.argument("unset"));
+      all.add(NativePath.encode(name));
+    }
+    options
+        .environment()
+        .forEach(
+            (name, value) -> {
+              all.add(NativeFile.argument("set"));
+              all.add(joined(NativePath.encode(name), NativePath.encode(value)));
+            });
+  }
+
+  private static byte[] joined(byte[] name, byte[] value) {
+    ByteArrayOutputStream joined = new ByteArrayOutputStream();
+    joined.writeBytes(name);
+    joined.write('=');
+    joined.writeBytes(value);
+    return joined.toByteArray();
+  }
+
+  private static void option(List<byte[]> all, String name, Path value) {
+    all.add(NativeFile.argument(name));
+    all.add(NativePath.bytes(value));
+  }
+
+  private static void option(List<byte[]> all, String name, String value) {
+    all.add(NativeFile.argument(name));
+    all.add(NativeFile.argument(value));
+  }
+
   private Started begin(PacketSocketPair socket, int starter) throws IOException {
     int pid = starter;
     PidDescriptor held = PidDescriptor.open(starter);
     ProcessIdentity root = null;
     Guard guard = null;
     try {
-      Message said = hear(socket, held);
-      if (said.kind() == PID) {
-        // The process is a child of ours, too, and the starter ends.
-        end(held);
-        pid = said.value();
+      Message message = receive(socket, held);
+      if (message.kind() == PID) {
+        // The isolated process is a child of ours, too, and the starter exits.
+        awaitStarter(held);
+        pid = message.value();
         held = PidDescriptor.open(pid);
-        said = hear(socket, held);
+        message = receive(socket, held);
       }
-      if (said.kind() != READY) {
-        throw LaunchFailures.of(options, said.step(), said.value());
+      if (message.kind() != READY) {
+        throw LaunchFailures.of(options, message.step(), message.value());
       }
       root = ProcessIdentity.of(pid).orElseThrow(() -> new IOException("it was killed"));
       if (!options.survivesExit()) {
@@ -177,11 +259,11 @@ final class JobStart implements AutoCloseable {
       kill(held);
       socket.close();
       if (options.isolated()) {
-        // A starter that was killed may have had a child of ours, which has not told its pid.
+        // A starter that was killed may have left a child whose pid it had not sent.
         Orphans.awaitAndReap(starter, KILL_LIMIT);
       }
       if (guard != null) {
-        // The command may have begun, and have children.
+        // The command may be running, and have children.
         boolean unused = guard.kill();
         unused = guard.reap();
       }
@@ -200,25 +282,25 @@ final class JobStart implements AutoCloseable {
     if (!socket.send(new Message(GO, 0, 0).bytes())) {
       throw LaunchFailures.killed(options, held.awaitEnd(left()) ? held.reap() : Optional.empty());
     }
-    // The exec closes the socket. A process that is killed before it counts as one that has begun.
+    // The exec closes the socket. A process that is killed before the exec counts as started.
     byte[] answer = socket.receive(left()).orElseThrow(this::late);
-    Optional<Message> failed = Message.parse(answer).filter(said -> said.kind() == FAILED);
+    Optional<Message> failed = Message.parse(answer).filter(message -> message.kind() == FAILED);
     if (failed.isPresent()) {
       throw LaunchFailures.of(options, failed.get().step(), failed.get().value());
     }
   }
 
-  private Message hear(PacketSocketPair socket, PidDescriptor held) throws IOException {
-    Optional<Message> said = Message.parse(socket.receive(left()).orElseThrow(this::late));
-    if (said.isEmpty()) {
+  private Message receive(PacketSocketPair socket, PidDescriptor held) throws IOException {
+    Optional<Message> message = Message.parse(socket.receive(left()).orElseThrow(this::late));
+    if (message.isEmpty()) {
       throw LaunchFailures.killed(options, held.awaitEnd(left()) ? held.reap() : Optional.empty());
     }
-    return said.get();
+    return message.get();
   }
 
   private OperationTimedOutException late() {
     return new OperationTimedOutException(
-        "%s did not begin within %s, and was given up: find out what its directory, its files or its program wait for"
+        "%s did not start within %s, and was killed: find out why its directory, its files or its program are not available"
             .formatted(options.command().get(0), limit),
         Failure.of("launch", 0));
   }
@@ -227,8 +309,8 @@ final class JobStart implements AutoCloseable {
     return Durations.remaining(end);
   }
 
-  /** The starter of an isolated process ends by itself. */
-  private void end(PidDescriptor held) throws IOException {
+  /** Waits until the starter of an isolated process has exited. */
+  private void awaitStarter(PidDescriptor held) throws IOException {
     if (!held.awaitEnd(left())) {
       throw late();
     }
@@ -244,7 +326,7 @@ final class JobStart implements AutoCloseable {
     held.close();
   }
 
-  /** Closes what is the child's, and what was not given to the caller. */
+  /** Closes the child's ends of the pipes, and pipes that were not given to the caller. */
   @Override
   public void close() throws IOException {
     try {

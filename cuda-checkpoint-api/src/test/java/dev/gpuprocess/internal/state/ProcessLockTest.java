@@ -1,4 +1,4 @@
-package dev.gpuprocess.internal.lock;
+package dev.gpuprocess.internal.state;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
@@ -30,13 +30,13 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
 
-/** One verb at a time on a process, over the JVMs of a machine. */
+/** One verb at a time works on a process, over all JVMs of a machine. */
 @Tag("jdk")
 class ProcessLockTest {
 
   @RegisterExtension final CountingJob job = new CountingJob();
 
-  /** Keeps the other controller in the middle of its lock; what this JVM calls goes through. */
+  /** Keeps the other controller in the middle of its lock; calls of this JVM do not hang. */
   private OtherController otherLocks() throws IOException {
     job.machine().faults(Fault.in("cuCheckpointProcessLock").pid(job.pid()).call(1).hangs());
     return OtherController.locking(job.machine(), job.state(), job.pid());
@@ -51,7 +51,7 @@ class ProcessLockTest {
   }
 
   @Test
-  void verb_otherJvmIsAtTheProcess_refusedNamingIt() throws IOException {
+  void refusesAVerbWhileAnotherJvmWorksAndNamesIt() throws IOException {
     RunningProcess running = job.checkpoints().process(job.pid());
     try (OtherController other = otherLocks()) {
       assertRefused(other, running::lock);
@@ -62,9 +62,9 @@ class ProcessLockTest {
     }
   }
 
-  /** A close that trusted such a one would leave the process checkpointed. */
+  /** A close that relied on such a lock would leave the process checkpointed. */
   @Test
-  void wantBack_lockThatBringsNobodyBack_isNotPromised() {
+  void refusesToRequestAResumeFromALockThatBringsNoProcessBack() {
     ProcessIdentity process = ProcessIdentity.of(job.pid()).orElseThrow();
     ProcessKey key = ProcessKey.of(process);
     ProcessLock lock =
@@ -76,16 +76,16 @@ class ProcessLockTest {
             new StateDirectory(job.state()),
             Duration.ZERO);
     try {
-      assertFalse(ProcessLock.wantBack(key));
+      assertFalse(ProcessLock.requestResume(key));
       lock.willBringBack();
-      assertTrue(ProcessLock.wantBack(key));
+      assertTrue(ProcessLock.requestResume(key));
     } finally {
       lock.release();
     }
   }
 
   @Test
-  void verb_otherJvmIsAtAnotherProcess_goesThrough() throws IOException {
+  void runsAVerbWhileAnotherJvmWorksOnAnotherProcess() throws IOException {
     try (OtherController other = otherLocks();
         Counter neighbour = Counter.start(job.machine())) {
       job.checkpoints().process(neighbour.pid()).suspend().resume();
@@ -94,7 +94,7 @@ class ProcessLockTest {
   }
 
   @Test
-  void verb_otherJvmWasKilled_goesThroughAndNothingPilesUp() throws IOException {
+  void runsAVerbAfterAnotherJvmWasKilledAndLeavesNoFiles() throws IOException {
     otherLocks().close();
     job.machine().clearFaults();
     assertEquals(
@@ -108,7 +108,7 @@ class ProcessLockTest {
   }
 
   @Test
-  void recover_otherJvmIsAtTheProcess_notTouched() throws IOException {
+  void doesNotRecoverAProcessOnWhichAnotherJvmWorks() throws IOException {
     try (OtherController other = otherLocks()) {
       assertEquals(
           List.of(RecoveryOutcome.IN_USE),
@@ -119,7 +119,7 @@ class ProcessLockTest {
 
   @Test
   @OutsideUse("A3")
-  void holder_criuIsAtTheProcess_otherJvmsReadThat() throws IOException {
+  void otherJvmsReadThatCriuWorksOnTheProcess() throws IOException {
     StateDirectory directory = new StateDirectory(job.state());
     ProcessKey key = ProcessKey.of(ProcessIdentity.of(job.pid()).orElseThrow());
     ProcessLock turn =
@@ -148,7 +148,7 @@ class ProcessLockTest {
   }
 
   @Test
-  void verb_lockFileWasTidiedAway_nextVerbsLockAnew() throws IOException {
+  void createsALockFileAgainThatWasRemoved() throws IOException {
     LockedProcess locked = job.checkpoints().process(job.pid()).lock();
     for (String name : new StateDirectory(job.state()).lockNames()) {
       Files.delete(job.state().resolve("locks.d").resolve(name));
@@ -161,7 +161,7 @@ class ProcessLockTest {
   }
 
   @Test
-  void verb_stateDirectoryIsAFile_refusedUnlessItBringsBack() throws IOException {
+  void refusesVerbsWithoutAStateDirectoryUnlessTheyBringBack() throws IOException {
     LockedProcess locked = job.checkpoints().process(job.pid()).lock();
     Files.move(job.state(), job.directory().resolve("away"));
     Files.createFile(job.state());

@@ -1,4 +1,4 @@
-package dev.gpuprocess.internal.journal;
+package dev.gpuprocess.internal.state;
 
 import dev.gpuprocess.internal.linux.Leftovers;
 import java.io.IOException;
@@ -7,8 +7,8 @@ import java.util.Objects;
 
 /**
  * A journal entry about an image that is being written or removed. Closing removes the entry, but
- * not before everything that this JVM made beside the image and could not remove: until then a
- * recovery after the death of this JVM needs the entry.
+ * only after all leftovers of this JVM beside the image are removed: until then, a recovery after
+ * the death of this JVM needs the entry.
  */
 public final class ImageEntry implements AutoCloseable {
 

@@ -2,6 +2,7 @@ package dev.gpuprocess.internal.engine;
 
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.InsufficientGpuMemoryException;
 import dev.gpuprocess.error.NoSuchProcessException;
@@ -12,9 +13,13 @@ import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.internal.call.StateReading;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.linux.Processes;
-import dev.gpuprocess.internal.lock.ProcessLock;
+import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.reservation.GpuMemoryRefusal;
+import dev.gpuprocess.internal.reservation.GpuMemoryCheck.Returning;
+import dev.gpuprocess.internal.reservation.GpuMemoryCheck;
+import dev.gpuprocess.internal.room.ReservedRoom;
+import dev.gpuprocess.internal.state.GpuUsage;
 import dev.gpuprocess.internal.text.Printable;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.internal.time.Uninterrupted;
@@ -24,6 +29,7 @@ import dev.gpuprocess.options.Timeouts;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
@@ -35,16 +41,16 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Waits until there is room on the GPUs for the restore of one or several processes. Where the
- * caller does not hold the lock meanwhile, others may work on the process, and the wait ends when
- * they move it. For one thread.
+ * Reserves the GPU memory that one or several processes need for a restore, and waits until there
+ * is enough. If the caller does not hold their locks during the wait, other controllers may work on
+ * the processes, and the wait ends when they move one. For one thread.
  */
-public final class RoomWait {
+public final class MemoryWait {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
   private static final long FIRST_PAUSE = 50_000_000;
   private static final long LONGEST_PAUSE = 500_000_000;
-  private static final int MOST_LOOKS_IN_VAIN = 3;
+  private static final int MOST_UNREADABLE = 3;
 
   private final EngineContext context;
   private final String name;
@@ -57,14 +63,14 @@ public final class RoomWait {
   private long pause = FIRST_PAUSE;
   private boolean waited;
   private boolean looked;
-  private int looksInVain;
+  private int unreadable;
   private int unanswered;
   private boolean endsWhenInterrupted = true;
 
-  /** Those that are not known to have ended, or to be on a GPU already. */
+  /** The processes that are not known to have exited, or to be on a GPU already. */
   private List<TrackedProcess> waiting;
 
-  private RoomWait(
+  private MemoryWait(
       EngineContext context,
       String name,
       String inspection,
@@ -82,26 +88,26 @@ public final class RoomWait {
     this.end = Durations.end(options.waitForMemory());
   }
 
-  /** For one restore of a process whose locks the caller does not hold. The wait begins now. */
-  public RoomWait(TrackedTree job, ResumeOptions options) {
-    this(job, job.generation(), options);
+  /** Begins the wait for one restore of a process whose locks the caller does not hold. */
+  public MemoryWait(TrackedTree tree, ResumeOptions options) {
+    this(tree, tree.generation(), options);
   }
 
-  private RoomWait(TrackedTree job, int generation, ResumeOptions options) {
+  private MemoryWait(TrackedTree tree, int generation, ResumeOptions options) {
     this(
-        job.context,
-        job.name(),
-        job.inspection(),
-        job.root.pid(),
-        job.members(),
-        () -> job.isCurrent(generation),
+        tree.context,
+        tree.name(),
+        tree.inspection(),
+        tree.root.pid(),
+        tree.members(),
+        () -> tree.isCurrent(generation),
         options);
   }
 
-  /** For one restore of processes that nobody else moves meanwhile. The wait begins now. */
-  static RoomWait ofLocked(List<TrackedProcess> members, ResumeOptions options) {
+  /** Begins the wait for one restore of processes whose locks the caller holds. */
+  static MemoryWait ofLocked(List<TrackedProcess> members, ResumeOptions options) {
     TrackedProcess first = members.get(0);
-    return new RoomWait(
+    return new MemoryWait(
             first.context,
             "process " + first.pid(),
             "GpuProcess.inspect(" + first.pid() + ")",
@@ -113,20 +119,20 @@ public final class RoomWait {
   }
 
   /**
-   * An interrupt does not end it, and the thread stays interrupted: for a way back that nobody
-   * would take up again.
+   * Does not let an interrupt end the wait; the thread stays interrupted. For a restore that no
+   * caller would repeat.
    */
-  public RoomWait despiteInterrupts() {
+  public MemoryWait despiteInterrupts() {
     endsWhenInterrupted = false;
     return this;
   }
 
-  /** Waits as long as the timeouts allow for closing a state object. */
+  /** Returns options that wait as long as the timeouts allow for closing a state object. */
   public static ResumeOptions asWhenClosing(Timeouts timeouts) {
     return ResumeOptions.builder().waitForMemory(timeouts.memory()).build();
   }
 
-  /** What to do about a restore that found no room in time, for its message. */
+  /** Returns what to do about a restore for which memory was missing, for its message. */
   public static String advice(ResumeOptions options) {
     return options.waitForMemory().isZero()
         ? "free it or let resume wait for it, the process stays checkpointed"
@@ -134,7 +140,43 @@ public final class RoomWait {
             .formatted(Printable.of(options.waitForMemory()));
   }
 
-  /** Tries until there is room or the time is over. */
+  /**
+   * Reserves GPU memory for the restore of processes, or throws.
+   *
+   * @param failure the data for an exception
+   * @param advice what the caller can do, for the message
+   */
+  static ReservedRoom reserve(
+      List<TrackedProcess> processes,
+      ResumeOptions options,
+      Supplier<Failure> failure,
+      String advice) {
+    return check(processes.get(0).context, processes, options)
+        .reserve(
+            why -> why.exception(failure.get(), advice),
+            why ->
+                new FixAndRetryException(
+                    FixAndRetryException.Reason.UNKNOWN_GPU,
+                    "%s; process %s stays checkpointed".formatted(why, failure.get().pid()),
+                    failure.get()));
+  }
+
+  private static GpuMemoryCheck check(
+      EngineContext context, List<TrackedProcess> processes, ResumeOptions options) {
+    List<Returning> returning = new ArrayList<>();
+    for (TrackedProcess each : processes) {
+      returning.add(new Returning(each.identity, needs(each, options, returning.isEmpty())));
+    }
+    return new GpuMemoryCheck(context, returning, options.gpus());
+  }
+
+  /** The needs that the user states are those of all processes together, and count once. */
+  private static GpuUsage needs(TrackedProcess process, ResumeOptions options, boolean isFirst) {
+    Optional<GpuUsage> stated = options.needs().map(GpuUsage::told);
+    return isFirst || stated.isEmpty() ? stated.orElse(process.held()) : GpuUsage.told(Map.of());
+  }
+
+  /** Tries until there is enough memory or the time is over. */
   public <T> T retrying(Supplier<T> attempt) {
     while (true) {
       try {
@@ -148,8 +190,8 @@ public final class RoomWait {
   /**
    * Waits until another attempt makes sense.
    *
-   * @param refusal what the last attempt ended with; thrown when the time is over, and when it is
-   *     no want of room
+   * @param refusal the failure of the last attempt; thrown when the time is over, and when it is
+   *     not about missing memory
    */
   private void orThrow(GpuCheckpointException refusal) {
     boolean byDriver = refusal.failure().cudaResult() != null;
@@ -170,20 +212,20 @@ public final class RoomWait {
         pauseOrThrow(refusal, cancelled);
         requireNotCancelled();
         requireStillCheckpointed();
-        refused = GpuRoom.check(context, waiting, options).whyNot();
+        refused = check(context, waiting, options).whyNot();
         countUnreadable(refused, refusal);
       } while (refused.isPresent());
     }
   }
 
   /**
-   * Waiting does not mend a GPU that cannot be read, and each look at a hung one leaves a thread
-   * behind.
+   * Throws when the GPUs cannot be read repeatedly: waiting does not repair them, and each attempt
+   * to read a hung GPU leaves a thread behind.
    */
   private void countUnreadable(Optional<GpuMemoryRefusal> refused, GpuCheckpointException refusal) {
-    boolean unreadable = refused.map(GpuMemoryRefusal::shortage).isEmpty() && refused.isPresent();
-    looksInVain = unreadable ? looksInVain + 1 : 0;
-    if (looksInVain == MOST_LOOKS_IN_VAIN) {
+    boolean isUnreadable = refused.map(GpuMemoryRefusal::shortage).isEmpty() && refused.isPresent();
+    unreadable = isUnreadable ? unreadable + 1 : 0;
+    if (unreadable == MOST_UNREADABLE) {
       throw refused
           .map(why -> why.exception(failure(ProcessState.CHECKPOINTED), "it stays checkpointed"))
           .map(GpuCheckpointException.class::cast)
@@ -228,10 +270,10 @@ public final class RoomWait {
     }
   }
 
-  /** Those that have ended need no room. */
+  /** Checks that all processes are checkpointed. Processes that have exited need no memory. */
   private void requireStillCheckpointed() {
     List<TrackedProcess> there = new ArrayList<>();
-    boolean isFirstLook = !looked;
+    boolean isFirst = !looked;
     looked = true;
     for (TrackedProcess each : waiting) {
       Optional<ProcStat> stat = Processes.stat(each.identity).filter(found -> !found.isDead());
@@ -244,7 +286,7 @@ public final class RoomWait {
       Optional<ProcessState> state = stat.get().isStopped() ? Optional.empty() : state(each);
       if (state.isEmpty() || state.get() == ProcessState.CHECKPOINTED) {
         there.add(each);
-      } else if (!isFirstLook || waiting.size() == 1) {
+      } else if (!isFirst || waiting.size() == 1) {
         throw moved(state.get());
       }
     }
@@ -258,13 +300,13 @@ public final class RoomWait {
     waiting = there;
   }
 
-  private Optional<ProcessState> state(TrackedProcess target) {
-    if (ProcessLock.holderAtCriu(target.key, context.state()).isPresent()) {
+  private Optional<ProcessState> state(TrackedProcess process) {
+    if (ProcessLock.holderAtCriu(process.key, context.state()).isPresent()) {
       return Optional.empty();
     }
-    // The driver does not answer while somebody else moves the process's memory.
+    // The driver does not answer while another verb moves the process's memory.
     Duration limit = context.timeouts().transfer();
-    StateReading reading = StateReading.ask(context.cuda(), target.pid());
+    StateReading reading = StateReading.ask(context.cuda(), process.pid());
     try {
       Optional<ProcessState> state = Optional.ofNullable(reading.await(limit).value());
       unanswered = 0;
@@ -272,13 +314,13 @@ public final class RoomWait {
     } catch (TimeoutException e) {
       reading.leave();
       unanswered++;
-      if (unanswered < MOST_LOOKS_IN_VAIN) {
-        LOG.debug("process {} is asked again later", target.pid(), e);
+      if (unanswered < MOST_UNREADABLE) {
+        LOG.debug("the state of process {} is read again later", process.pid(), e);
         return Optional.empty();
       }
       throw new OperationTimedOutException(
           "the driver did not answer getState on process %s within %s while it waited for GPU memory: the process may be stopped or its GPU hung"
-              .formatted(target.pid(), Printable.of(limit)),
+              .formatted(process.pid(), Printable.of(limit)),
           failure(null),
           e);
     }

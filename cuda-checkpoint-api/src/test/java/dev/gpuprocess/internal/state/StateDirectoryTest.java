@@ -1,4 +1,4 @@
-package dev.gpuprocess.internal.lock;
+package dev.gpuprocess.internal.state;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
@@ -24,7 +24,7 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
-/** The directory where controllers meet: its locks, and whose it must be. */
+/** The state directory: its locks, and its owner. */
 class StateDirectoryTest {
 
   @TempDir Path parent;
@@ -38,7 +38,7 @@ class StateDirectoryTest {
   }
 
   @Test
-  void lock_isHeld_refusedNamingTheHolderAndAfterwardsGiven() throws IOException {
+  void refusesAHeldLockAndNamesItsHolder() throws IOException {
     StateDirectory state = state();
     try (NamedLock lock = lock(state)) {
       lock.note("first");
@@ -57,7 +57,7 @@ class StateDirectoryTest {
   }
 
   @Test
-  void lock_fileIsRemovedMeanwhile_nextOneLocksAnew() throws IOException {
+  void createsALockFileAgainThatWasRemovedWhileHeld() throws IOException {
     StateDirectory state = state();
     NamedLock lock = lock(state);
     lock.note("of one that is gone");
@@ -70,7 +70,7 @@ class StateDirectoryTest {
 
   @Test
   @OutsideUse("D3")
-  void files_areForUsAlone() throws IOException {
+  void onlyTheOwnerCanReadItsFiles() throws IOException {
     lock(state()).close();
     for (String made : new String[] {"state", "state/locks.d", "state/locks.d/gpu-0"}) {
       String mode =
@@ -89,7 +89,7 @@ class StateDirectoryTest {
 
   @Test
   @OutsideUse("A17")
-  void directory_isALink_refusedAndNothingWrittenThere() throws IOException {
+  void refusesALinkAndWritesNothing() throws IOException {
     Path victim = Files.createDirectory(parent.resolve("victim"));
     Files.createSymbolicLink(state().path(), victim);
     assertRefused("is a symbolic link");
@@ -100,7 +100,7 @@ class StateDirectoryTest {
 
   @Test
   @OutsideUse("D3")
-  void directory_othersCanWriteThere_refused() throws IOException {
+  void refusesADirectoryThatOthersCanWrite() throws IOException {
     Files.createDirectory(state().path());
     Files.setPosixFilePermissions(state().path(), PosixFilePermissions.fromString("rwxrwxrwx"));
     assertRefused("can be written by others");
@@ -108,7 +108,7 @@ class StateDirectoryTest {
 
   @Test
   @OutsideUse("D3")
-  void directory_aboveItOthersCanWrite_refusedUnlessSticky() throws IOException {
+  void refusesADirectoryBelowOneThatOthersCanWriteUnlessSticky() throws IOException {
     Files.createDirectory(state().path());
     Files.setPosixFilePermissions(parent, PosixFilePermissions.fromString("rwxrwxrwx"));
     assertRefused("who could replace what is in it");
@@ -118,7 +118,7 @@ class StateDirectoryTest {
 
   @Test
   @OutsideUse("A17")
-  void directory_belongsToAnother_refused() throws IOException {
+  void refusesADirectoryOfAnotherUser() throws IOException {
     Files.createDirectory(state().path());
     assumeTrue((Integer) Files.getAttribute(parent, "unix:uid") == 0, "only root gives files away");
     Files.setAttribute(state().path(), "unix:uid", 54_321);
@@ -128,17 +128,16 @@ class StateDirectoryTest {
   @ParameterizedTest
   @CsvSource({"size=64k, is full", "'size=4m,nr_inodes=1', has no inodes left"})
   @OutsideUse("A17")
-  void directory_itsFileSystemHasNoRoom_isToldAndRefused(String options, String told)
-      throws IOException {
+  void refusesAFullFileSystemAndReportsIt(String options, String expected) throws IOException {
     Path disk = Files.createDirectory(parent.resolve("disk"));
     try (TmpFs full = TmpFs.mount(disk, options)) {
       StateDirectory state = new StateDirectory(full.point());
       Files.setPosixFilePermissions(disk, PosixFilePermissions.fromString("rwx------"));
-      if (told.equals("is full")) {
+      if (expected.equals("is full")) {
         fill(disk.resolve("filler"));
       }
-      String trouble = state.trouble().orElse("none");
-      assertTrue(trouble.contains(told), trouble);
+      String obstacle = state.obstacle().orElse("none");
+      assertTrue(obstacle.contains(expected), obstacle);
       IOException refused = assertThrows(IOException.class, () -> state.tryLock("gpu-0", "resume"));
       assertTrue(refused.getMessage().contains(ErrorText.ENOSPC), refused.getMessage());
     }
@@ -156,7 +155,7 @@ class StateDirectoryTest {
 
   @Test
   @OutsideUse("A17")
-  void lock_itsFileIsAPipe_refusedAtOnce() throws Exception {
+  void refusesALockFileThatIsAPipeAtOnce() throws Exception {
     lock(state()).close();
     Path file = state().path().resolve("locks.d/gpu-0");
     Files.delete(file);
@@ -166,7 +165,7 @@ class StateDirectoryTest {
 
   @Test
   @OutsideUse("A17")
-  void lock_itsFileIsALink_notFollowed() throws Exception {
+  void doesNotFollowALockFileThatIsALink() throws Exception {
     lock(state()).close();
     Path file = state().path().resolve("locks.d/gpu-0");
     Path victim = Files.writeString(parent.resolve("victim"), "precious");

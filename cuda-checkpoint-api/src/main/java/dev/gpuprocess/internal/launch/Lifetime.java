@@ -1,9 +1,10 @@
 package dev.gpuprocess.internal.launch;
 
-import dev.gpuprocess.internal.journal.Journal;
+import dev.gpuprocess.internal.state.Journal;
 import dev.gpuprocess.internal.linux.ExitStatus;
 import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.internal.linux.NativeCallException;
+import dev.gpuprocess.internal.linux.PidDescriptor.WaitStatus;
 import dev.gpuprocess.internal.linux.PidDescriptor;
 import dev.gpuprocess.internal.linux.Processes;
 import dev.gpuprocess.process.ProcessIdentity;
@@ -15,35 +16,43 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A process from its start, or from a restore, to the end of its root, which a dump may be. What
- * changes is guarded by the process's monitor.
+ * The time of a launched process from its start, or from a restore, until its root exits, which may
+ * be because of a dump. Its state is guarded by the monitor of the {@link LaunchedRoot}.
  */
-final class JobLife {
+final class Lifetime {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
-  /** Between two attempts to start a guard. */
+  /** The time between two attempts to start a guard. */
   private static final Duration NEXT_ATTEMPT = Duration.ofSeconds(1);
 
+  /** The state of the root. */
+  enum State {
+    /** It is running, suspended, or has exited and the thread that waits for it has not seen it. */
+    ALIVE,
+    /** It is in an image, and its process has exited or will exit. */
+    DUMPED,
+    /** It is in an image, and a restore is under way. */
+    RESTORING,
+    /** It has exited, and not because of a dump. */
+    ENDED
+  }
+
   final ProcessIdentity root;
+  State state = State.ALIVE;
+
+  /** The number of verbs under way that may end in a dump. */
+  int dumps;
+
+  /** Whether all processes of the session have exited, and the guard and the orphans are reaped. */
+  boolean isReaped;
+
   private final PidDescriptor held;
   private final boolean survivesExit;
   private final Journal journal;
   private volatile @Nullable Guard guard;
 
-  /** Verbs that may end in a dump, under way. */
-  int departures;
-
-  /** Whether the root ended because it is in an image now. */
-  boolean departed;
-
-  /** Whether a restore is under way that will bring it back. */
-  boolean taken;
-
-  /** Whether all of it has ended, and nothing is left to be reaped. */
-  boolean over;
-
-  JobLife(
+  Lifetime(
       ProcessIdentity root,
       PidDescriptor held,
       @Nullable Guard guard,
@@ -57,11 +66,11 @@ final class JobLife {
   }
 
   /**
-   * The life of a process that was restored. Without a guard, which can come later, if need be.
+   * Begins the lifetime of a process that was restored. Its guard may be started later.
    *
-   * @throws NativeCallException when it has ended already, or cannot be held
+   * @throws NativeCallException when the process has exited already, or cannot be held
    */
-  static JobLife restored(
+  static Lifetime restored(
       ProcessIdentity root, boolean survivesExit, Journal journal, Duration limit)
       throws NativeCallException {
     PidDescriptor held = PidDescriptor.open(root.pid());
@@ -69,20 +78,24 @@ final class JobLife {
       held.close(); // another process has its pid
       throw Libc.failure("pidfd_open " + root.pid(), Libc.ESRCH);
     }
-    JobLife life = new JobLife(root, held, null, survivesExit, journal);
+    Lifetime lifetime = new Lifetime(root, held, null, survivesExit, journal);
     if (!survivesExit) {
       journal.writeLaunch(root);
     }
-    life.guardAgain(limit);
-    return life;
+    lifetime.replaceGuard(limit);
+    return lifetime;
+  }
+
+  /** Returns whether the root is in an image. */
+  boolean isInImage() {
+    return state == State.DUMPED || state == State.RESTORING;
   }
 
   /**
-   * Waits until the root has ended, and reaps it. A guard that is killed meanwhile is replaced at
-   * once.
+   * Waits until the root has exited, and reaps it. Replaces a guard that is killed.
    *
-   * @param limit how long a guard may take to begin
-   * @return how it ended, where it was a child of ours
+   * @param limit the time limit for the start of a guard
+   * @return how it exited, if it was a child of this JVM
    */
   Optional<ExitStatus> awaitRoot(Duration limit) throws NativeCallException {
     while (!held.awaitEnd(Duration.ZERO)) {
@@ -97,12 +110,12 @@ final class JobLife {
         boolean unused = there.reap();
         LOG.warn("the guard of process {} was killed, and is replaced", root.pid());
       }
-      guardAgain(limit);
+      replaceGuard(limit);
     }
     return held.reap();
   }
 
-  private void guardAgain(Duration limit) {
+  private void replaceGuard(Duration limit) {
     guard = null;
     try {
       guard = startGuard(limit);
@@ -115,18 +128,22 @@ final class JobLife {
     return Guard.start(root, held, survivesExit, journal.launchFile(root), limit);
   }
 
-  /** The guard, to be given orders; empty where one has to be started first. */
+  /** Returns the guard; empty while there is none. */
   Optional<Guard> guard() {
     return Optional.ofNullable(guard);
   }
 
-  /** Waits until all the rest has ended; nothing of this is used afterwards. */
-  void awaitRest(Duration limit) throws IOException {
+  /**
+   * Waits until all processes of the session have exited. This object is not used afterwards.
+   *
+   * @param inImage whether they exit because of a dump, so that no guard is needed
+   */
+  void awaitRest(boolean inImage, Duration limit) throws IOException {
     Guard there = guard;
-    if (there != null && departed) {
-      there.letGo();
+    if (there != null && inImage) {
+      there.detach();
     }
-    while (there != null && !there.reap() && !departed) {
+    while (there != null && !there.reap() && !inImage) {
       there = startGuard(limit);
       guard = there;
     }

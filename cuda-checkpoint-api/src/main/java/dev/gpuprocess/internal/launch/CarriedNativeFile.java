@@ -19,11 +19,11 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * A file of this library that a process of a job has mapped: the library with the fork handler, or
- * the program that takes requests. CRIU maps it again by its path, where it is not on another host,
- * or when somebody has cleaned up: so an image carries it. The socket for requests is beside it.
+ * A file of this library that a launched process has mapped: the library with the fork handler, or
+ * the program that takes requests. CRIU maps it again by its path, but it does not exist on another
+ * host, and may have been removed: so an image includes it. The socket for requests is beside it.
  */
-public final class JobFile {
+public final class CarriedNativeFile {
 
   private static final Pattern NAME =
       Pattern.compile(
@@ -34,21 +34,20 @@ public final class JobFile {
 
   private final NativeFile file;
 
-  private JobFile(NativeFile file) {
+  private CarriedNativeFile(NativeFile file) {
     this.file = file;
   }
 
   /**
-   * Reads that of a process, with the permissions of the process.
+   * Reads the file that a process has mapped, with the permissions of the process.
    *
-   * @param pid the process
-   * @return empty when it has none, or one that has been replaced
+   * @return empty if it has mapped none, or the file was replaced
    * @throws IOException when it cannot be read
    */
-  public static Optional<JobFile> of(int pid) throws IOException {
+  public static Optional<CarriedNativeFile> of(int pid) throws IOException {
     for (Mapping mapping : ProcFs.memory(pid)) {
       if (NAME.matcher(mapping.name()).matches()) {
-        Optional<JobFile> ours = ours(NativePath.of(mapping.name()));
+        Optional<CarriedNativeFile> ours = ours(NativePath.of(mapping.name()));
         Optional<Credentials> user = Credentials.of(pid);
         return ours.isPresent() || user.isEmpty() ? ours : read(mapping.name(), user.get());
       }
@@ -56,19 +55,20 @@ public final class JobFile {
     return Optional.empty();
   }
 
-  /** A file of this version needs not be read: a process that changed its user may not do so. */
-  private static Optional<JobFile> ours(Path path) throws IOException {
+  /** A file of this version is not read: a process that changed its user may not read it. */
+  private static Optional<CarriedNativeFile> ours(Path path) throws IOException {
     Path directory = Objects.requireNonNull(path.getParent());
-    for (String name : List.of(NativeFiles.JOB, NativeFiles.FORK_HANDLER)) {
+    for (String name : List.of(NativeFile.LAUNCHER, NativeFile.FORK_HANDLER)) {
       NativeFile file = NativeFile.of(directory, name);
       if (file.path().equals(path)) {
-        return Optional.of(new JobFile(file));
+        return Optional.of(new CarriedNativeFile(file));
       }
     }
     return Optional.empty();
   }
 
-  private static Optional<JobFile> read(String name, Credentials user) throws IOException {
+  private static Optional<CarriedNativeFile> read(String name, Credentials user)
+      throws IOException {
     return UntrustedPaths.as(
         user,
         UntrustedPaths.PATIENCE,
@@ -85,14 +85,14 @@ public final class JobFile {
         });
   }
 
-  /** Only what its name says is ever written. */
-  private static Optional<JobFile> checked(String path, byte[] content) {
+  /** Accepts only a content that has the checksum in the name. */
+  private static Optional<CarriedNativeFile> checked(String path, byte[] content) {
     Matcher name = NAME.matcher(path);
     return name.matches()
             && NativeFile.sum(content).equals(sum(name))
             && !path.contains("/../")
             && path.indexOf('\0') < 0
-        ? Optional.of(new JobFile(new NativeFile(NativePath.of(path), content)))
+        ? Optional.of(new CarriedNativeFile(new NativeFile(NativePath.of(path), content)))
         : Optional.empty();
   }
 
@@ -101,9 +101,9 @@ public final class JobFile {
   }
 
   /**
-   * Puts it back if it is not there.
+   * Installs the file again if it was removed.
    *
-   * @throws IOException when it cannot be put there, or others could replace it there
+   * @throws IOException when it cannot be installed, or other users could replace it
    */
   public void putBack() throws IOException {
     if (!Files.exists(file.path(), LinkOption.NOFOLLOW_LINKS)) {
@@ -111,18 +111,17 @@ public final class JobFile {
     }
   }
 
-  /** Where it belongs. */
+  /** Returns its path. */
   public Path path() {
     return file.path();
   }
 
   /**
-   * Reads what {@link #toString} wrote.
+   * Reads a line that {@link #toString} wrote.
    *
-   * @param line one line
-   * @return empty when it is something else
+   * @return empty for any other line
    */
-  public static Optional<JobFile> parse(String line) {
+  public static Optional<CarriedNativeFile> parse(String line) {
     Matcher text = TEXT.matcher(line);
     if (!text.matches() || text.group(1).length() % 2 != 0 || text.group(2).length() % 2 != 0) {
       return Optional.empty();
@@ -133,7 +132,7 @@ public final class JobFile {
         hex.parseHex(text.group(2)));
   }
 
-  /** One line. */
+  /** Returns the file as one line of text. */
   @Override
   public String toString() {
     HexFormat hex = HexFormat.of();

@@ -1,4 +1,4 @@
-package dev.gpuprocess.internal.journal;
+package dev.gpuprocess.internal.state;
 
 import dev.gpuprocess.internal.text.NativePath;
 import dev.gpuprocess.process.ProcessIdentity;
@@ -8,9 +8,9 @@ import java.util.Properties;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What a journal entry keeps of a process from one step to the next. Immutable.
+ * The part of a journal entry that is kept from one step to the next. Immutable.
  *
- * @param since when a controller first kept the process from running; null while it runs
+ * @param since when a controller took the process away from running; null while it is running
  * @param poisoned whether a restore ran out of GPU memory, after which the driver refuses every
  *     later restore (NVIDIA/cuda-checkpoint issue 44)
  * @param fallback an image from which the process can be restored without a loss; null for none
@@ -25,7 +25,7 @@ public record ProcessHistory(
     @Nullable ProcessIdentity origin,
     @Nullable String label) {
 
-  /** Nothing is known. */
+  /** The history of a process of which nothing is known. */
   public static final ProcessHistory NONE = new ProcessHistory(null, false, null, null, null);
 
   private static final String SINCE = "since";
@@ -35,33 +35,33 @@ public record ProcessHistory(
   private static final String ORIGIN_START = "origin.start";
   private static final String LABEL = "label";
 
-  /** Of a process that was restored from an image and has not run since. */
+  /** Returns the history of a process that was restored from an image and has not run since. */
   public static ProcessHistory restored(
       Path image, ProcessIdentity origin, @Nullable String label) {
     return new ProcessHistory(null, false, image, origin, label);
   }
 
-  /** The same of a process that is kept from running, since now unless that is known. */
+  /** Returns the history of a process away from running: since now, unless that is known. */
   public ProcessHistory away() {
     return since == null ? new ProcessHistory(now(), poisoned, fallback, origin, label) : this;
   }
 
-  /** The same after a restore that ran out of GPU memory. */
+  /** Returns the history after a restore that ran out of GPU memory. */
   public ProcessHistory poison() {
     return new ProcessHistory(since, true, fallback, origin, label);
   }
 
-  /** The same with this image to fall back to. */
+  /** Returns the history with an image to fall back to. */
   public ProcessHistory fallingBackTo(Path image) {
     return new ProcessHistory(since, poisoned, image, origin, label);
   }
 
-  /** The same after a restore to the GPU that succeeded. */
+  /** Returns the history after a restore to the GPU that succeeded. */
   public ProcessHistory onGpu() {
     return new ProcessHistory(since, false, null, origin, label);
   }
 
-  /** The same of a process that runs. */
+  /** Returns the history of a running process. */
   public ProcessHistory running() {
     return new ProcessHistory(null, false, null, origin, label);
   }
@@ -89,7 +89,7 @@ public record ProcessHistory(
     }
   }
 
-  /** Reads what {@link #write} wrote; throws IllegalArgumentException for anything else. */
+  /** Reads the output of {@link #write}; throws IllegalArgumentException for anything else. */
   static ProcessHistory read(Properties properties) {
     String since = properties.getProperty(SINCE);
     String fallback = properties.getProperty(FALLBACK);

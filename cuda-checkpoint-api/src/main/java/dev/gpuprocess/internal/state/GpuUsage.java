@@ -1,4 +1,4 @@
-package dev.gpuprocess.internal.reservation;
+package dev.gpuprocess.internal.state;
 
 import dev.gpuprocess.cuda.Gpu;
 import dev.gpuprocess.cuda.GpuReading;
@@ -19,7 +19,7 @@ import java.util.TreeMap;
  */
 public record GpuUsage(Map<GpuUuid, Long> known, boolean complete) {
 
-  /** An unknown usage. */
+  /** The usage of a process of which nothing is known. */
   public static final GpuUsage UNKNOWN = new GpuUsage(Map.of(), false);
 
   public GpuUsage {
@@ -27,8 +27,8 @@ public record GpuUsage(Map<GpuUuid, Long> known, boolean complete) {
   }
 
   /**
-   * Returns a recorded usage. An empty record counts as unknown, since every CUDA context uses
-   * memory.
+   * Returns the usage that was recorded. An empty record counts as unknown, since every CUDA
+   * context uses memory.
    */
   public static GpuUsage of(Map<GpuUuid, Long> recorded) {
     return new GpuUsage(recorded, !recorded.isEmpty());
@@ -41,14 +41,14 @@ public record GpuUsage(Map<GpuUuid, Long> known, boolean complete) {
     return of(held);
   }
 
-  /** Returns the usage that the caller states; the process used no other GPU. */
+  /** Returns the needs that the user states: nothing on a GPU that is not named. */
   public static GpuUsage told(Map<GpuUuid, Long> needs) {
     return new GpuUsage(needs, true);
   }
 
   /**
-   * Returns the usage of a process in a reading. If the process is on no GPU, its usage is unknown,
-   * as of processes of other pid namespaces and clients of MPS.
+   * Returns the usage that an inventory reports for a process. If it does not list the process,
+   * nothing is known: it lists neither processes of other pid namespaces nor clients of MPS.
    */
   public static GpuUsage of(int pid, Optional<GpuReading> reading) {
     if (reading.isEmpty() || !PidNamespace.isOurs(reading.get())) {
@@ -60,8 +60,7 @@ public record GpuUsage(Map<GpuUuid, Long> known, boolean complete) {
       List<OptionalLong> parts =
           gpu.users().stream().filter(user -> user.pid() == pid).map(Gpu.User::bytes).toList();
       if (parts.stream().allMatch(OptionalLong::isPresent)) {
-        long bytes =
-            parts.stream().mapToLong(OptionalLong::getAsLong).reduce(0, GpuMemoryNeed::sum);
+        long bytes = parts.stream().mapToLong(OptionalLong::getAsLong).reduce(0, GpuUsage::sum);
         known.put(gpu.uuid(), bytes);
       } else {
         complete = false;
@@ -75,15 +74,21 @@ public record GpuUsage(Map<GpuUuid, Long> known, boolean complete) {
   }
 
   /** Returns the usage of two processes together. */
-  GpuUsage plus(GpuUsage other) {
+  public GpuUsage plus(GpuUsage other) {
     Map<GpuUuid, Long> sums = new TreeMap<>(known);
-    other.known.forEach((gpu, more) -> sums.merge(gpu, more, GpuMemoryNeed::sum));
+    other.known.forEach((gpu, more) -> sums.merge(gpu, more, GpuUsage::sum));
     return new GpuUsage(sums, complete && other.complete);
   }
 
-  /** Returns the sum of the known bytes. */
+  /** Returns the sum of the known amounts, in bytes. */
   public long bytes() {
-    return known.values().stream().mapToLong(Long::longValue).reduce(0, GpuMemoryNeed::sum);
+    return known.values().stream().mapToLong(Long::longValue).reduce(0, GpuUsage::sum);
+  }
+
+  /** Adds, with {@link Long#MAX_VALUE} for a sum that is larger. */
+  public static long sum(long one, long other) {
+    long sum = one + other;
+    return sum < 0 ? Long.MAX_VALUE : sum;
   }
 
   @Override

@@ -8,32 +8,34 @@ import java.util.concurrent.CompletionException;
 import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
 
-/** Runs bodies at the same time and waits for all of them. Each has a deadline of its own. */
-final class Together {
+/** Runs a step on several members at the same time, and waits until it has ended on all. */
+final class Parallel {
 
-  private Together() {}
+  private Parallel() {}
 
   /**
-   * Runs them; a single one on the caller's thread.
+   * Runs a step; on a single member on the caller's thread. Each run has a deadline of its own.
    *
-   * @throws RuntimeException the first in order that one of them threw, with the others suppressed
+   * @throws RuntimeException the first one, in the order of the members, with the others suppressed
    */
-  static void run(List<Runnable> bodies) {
-    run(bodies, running -> {});
+  static <T> void forEach(List<T> members, Consumer<T> step) {
+    forEach(members, step, running -> {});
   }
 
   /**
-   * The same, waiting in another way.
+   * Runs a step as {@link #forEach(List, Consumer)} does, with another way to wait.
    *
-   * @param wait returns when a body has ended, however that is
+   * @param wait returns when a run has ended, also when it failed
    */
-  static void run(List<Runnable> bodies, Consumer<CompletableFuture<?>> wait) {
-    if (bodies.size() == 1) {
-      bodies.get(0).run();
+  static <T> void forEach(List<T> members, Consumer<T> step, Consumer<CompletableFuture<?>> wait) {
+    if (members.size() == 1) {
+      step.accept(members.get(0));
       return;
     }
     List<CompletableFuture<Void>> running = new ArrayList<>();
-    bodies.forEach(body -> running.add(CompletableFuture.runAsync(body, BoundedCall.THREADS)));
+    members.forEach(
+        each ->
+            running.add(CompletableFuture.runAsync(() -> step.accept(each), BoundedCall.THREADS)));
     Throwable first = null;
     for (CompletableFuture<Void> each : running) {
       wait.accept(each);
@@ -53,7 +55,7 @@ final class Together {
       running.join();
       return first;
     } catch (CompletionException e) {
-      // A Runnable throws nothing checked.
+      // A Consumer throws nothing checked.
       Throwable thrown = e.getCause();
       if (first == null) {
         return thrown;

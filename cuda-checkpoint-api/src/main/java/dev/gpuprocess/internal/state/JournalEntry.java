@@ -1,10 +1,9 @@
-package dev.gpuprocess.internal.journal;
+package dev.gpuprocess.internal.state;
 
 import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.linux.ProcessSearch;
 import dev.gpuprocess.internal.proc.AddressRange;
-import dev.gpuprocess.internal.reservation.GpuUsage;
 import dev.gpuprocess.internal.room.Holdings;
 import dev.gpuprocess.internal.text.NativePath;
 import dev.gpuprocess.process.ProcessIdentity;
@@ -21,21 +20,23 @@ import java.util.TreeMap;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What a controller is doing to a process, for a recovery if the controller dies. Immutable.
+ * The record of what a controller does to a process, for a recovery if the controller dies.
+ * Immutable.
  *
- * @param boot the kernel's boot id; all this is only valid for that boot
+ * @param boot the kernel's boot id; the entry is valid only for that boot
  * @param key the process; for a restore from an image, the pid it will have, with the earliest
  *     possible start time
- * @param pid its pid as its controller sees it
- * @param controller the JVM that works on it
- * @param step how far it got, such as {@code lock} or {@code checkpointed}
- * @param held how much the process held on each GPU
- * @param image where its image is or will be; null for none
+ * @param pid its pid in the namespace of the controller
+ * @param controller the JVM that works on the process
+ * @param step the step that began, such as {@code lock}, or the state reached, such as {@code
+ *     checkpointed}
+ * @param held the memory that the process held on each GPU
+ * @param image the directory of its image, which may not exist yet; null for none
  * @param log the directory of CRIU's log while CRIU works on the process; otherwise null
  * @param areas the memory that the driver mapped at the checkpoint; empty where that was not
  *     observed
  * @param root the root of the tree whose members are moved together
- * @param history what was known of the process before this step
+ * @param history the part of the entry that is kept from step to step
  */
 public record JournalEntry(
     String boot,
@@ -50,12 +51,11 @@ public record JournalEntry(
     ProcessKey root,
     ProcessHistory history) {
 
-  /** Copies the list. */
   public JournalEntry {
     areas = List.copyOf(areas);
   }
 
-  /** Of a root, without areas and history. */
+  /** Creates the entry of a root, without areas and history. */
   public JournalEntry(
       String boot,
       ProcessKey key,
@@ -71,16 +71,16 @@ public record JournalEntry(
   /** The step of an entry for a restore from an image. */
   static final String RESTORING = "criu restore";
 
-  /** The step of an entry for an image whose process runs already. */
+  /** The step of an entry for an image whose process is running again. */
   static final String WRITING = "write image";
 
-  /** The step of an entry for a launched process that is to end with its controller. */
+  /** The step of an entry for a launched process that must exit with its controller. */
   static final String LAUNCHED = "launched";
 
   private static final String COMPLETE = "complete";
   private static final String ROOT = "job";
 
-  /** For an operation of this JVM. */
+  /** Creates an entry of this JVM. */
   public static JournalEntry of(
       ProcessKey key,
       int pid,
@@ -91,19 +91,19 @@ public record JournalEntry(
     return new JournalEntry(ProcessKey.boot(), key, pid, ProcessKey.self(), step, held, image, log);
   }
 
-  /** The same with these areas. */
+  /** Returns this entry with other areas. */
   public JournalEntry in(List<AddressRange> found) {
     return new JournalEntry(
         boot, key, pid, controller, step, held, image, log, found, root, history);
   }
 
-  /** The same of a member of a tree. */
-  public JournalEntry below(ProcessKey itsRoot) {
+  /** Returns this entry as that of a member of a tree. */
+  public JournalEntry below(ProcessKey treeRoot) {
     return new JournalEntry(
-        boot, key, pid, controller, step, held, image, log, areas, itsRoot, history);
+        boot, key, pid, controller, step, held, image, log, areas, treeRoot, history);
   }
 
-  /** The same with this history. */
+  /** Returns this entry with another history. */
   public JournalEntry after(ProcessHistory known) {
     return new JournalEntry(boot, key, pid, controller, step, held, image, log, areas, root, known);
   }
@@ -112,7 +112,7 @@ public record JournalEntry(
     return step.equals(RESTORING);
   }
 
-  /** Whether it is about an image alone, and nothing is to be mended of a process. */
+  /** Returns whether the entry is about an image only, so that no process is to be recovered. */
   public boolean isOfImage() {
     return step.equals(WRITING);
   }
@@ -122,24 +122,24 @@ public record JournalEntry(
   }
 
   /**
-   * Whether its controller is alive. A controller that we cannot see, because its pid namespace is
-   * not ours or below ours, counts as alive.
+   * Returns whether its controller is alive. A controller that is not visible, because its pid
+   * namespace is not ours or below ours, counts as alive.
    */
   public boolean hasLiveController() {
     return isOfThisBoot() && !controller.hasEnded();
   }
 
-  /** The process as its controller saw it. */
-  public ProcessIdentity target() {
+  /** Returns the process, with its pid in the namespace of the controller. */
+  public ProcessIdentity process() {
     return new ProcessIdentity(pid, key.startTicks());
   }
 
-  /** Looks for the process from here. */
+  /** Searches the process in our pid namespace. */
   public ProcessSearch find() {
     if (!isOfThisBoot()) {
       return new ProcessSearch(Optional.empty(), true);
     }
-    // A controller of our own namespace saw the process under the same pid.
+    // In the namespace of the controller, if it is ours, the process has the same pid.
     boolean sameView = controller.namespace() == ProcessKey.self().namespace();
     return ProcessSearch.find(
         sameView ? controller.namespace() : key.namespace(),
@@ -211,16 +211,16 @@ public record JournalEntry(
     return text == null ? null : NativePath.of(text);
   }
 
-  private static void write(Properties properties, String who, ProcessKey key) {
-    properties.setProperty(who + ".namespace", Long.toString(key.namespace()));
-    properties.setProperty(who + ".pid", Integer.toString(key.pid()));
-    properties.setProperty(who + ".start", Long.toString(key.startTicks()));
+  private static void write(Properties properties, String role, ProcessKey key) {
+    properties.setProperty(role + ".namespace", Long.toString(key.namespace()));
+    properties.setProperty(role + ".pid", Integer.toString(key.pid()));
+    properties.setProperty(role + ".start", Long.toString(key.startTicks()));
   }
 
-  private static ProcessKey key(Properties properties, String who) {
+  private static ProcessKey key(Properties properties, String role) {
     return new ProcessKey(
-        Long.parseLong(properties.getProperty(who + ".namespace", "")),
-        Integer.parseInt(properties.getProperty(who + ".pid", "")),
-        Long.parseLong(properties.getProperty(who + ".start", "")));
+        Long.parseLong(properties.getProperty(role + ".namespace", "")),
+        Integer.parseInt(properties.getProperty(role + ".pid", "")),
+        Long.parseLong(properties.getProperty(role + ".start", "")));
   }
 }

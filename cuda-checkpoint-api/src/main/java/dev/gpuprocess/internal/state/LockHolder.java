@@ -1,4 +1,4 @@
-package dev.gpuprocess.internal.lock;
+package dev.gpuprocess.internal.state;
 
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.OperationInProgressException;
@@ -9,25 +9,25 @@ import java.util.Optional;
 import java.util.OptionalLong;
 
 /**
- * Who holds a lock, as written in the lock's file. Immutable.
+ * The holder of a lock, as written in the lock's file. Immutable.
  *
  * @param controller the JVM
  * @param verb the verb it runs
  * @param since when the verb took the lock, to the millisecond
  * @param atCriu whether CRIU is working on the process. Its state must not be read then: the
- *     process is stopped, and what a driver call has open in it would become part of the image
+ *     process is stopped, and files that a driver call opens in it would become part of the image
  */
 public record LockHolder(ProcessKey controller, String verb, Instant since, boolean atCriu) {
 
   private static final String AT_CRIU = " +criu";
 
-  /** This JVM, with a verb that begins now. */
+  /** Returns this JVM, with a verb that begins now. */
   static LockHolder self(String verb) {
     return new LockHolder(
         ProcessKey.self(), verb, Instant.now().truncatedTo(ChronoUnit.MILLIS), false);
   }
 
-  /** The same holder when CRIU begins or ends its work on the process. */
+  /** Returns this holder after CRIU has begun or ended its work on the process. */
   LockHolder atCriu(boolean now) {
     return new LockHolder(controller, verb, since, now);
   }
@@ -63,10 +63,10 @@ public record LockHolder(ProcessKey controller, String verb, Instant since, bool
   }
 
   /**
-   * The exception for a caller that has to wait for the holder.
+   * Creates the exception for a caller that has to wait for the holder.
    *
    * @param pid the process that the holder works on
-   * @param advice what the caller can do, to be added to the sentence that names the holder
+   * @param advice what the caller can do, for the end of the message
    */
   public OperationInProgressException inProgress(long pid, String advice, Failure failure) {
     return new OperationInProgressException(
@@ -78,14 +78,14 @@ public record LockHolder(ProcessKey controller, String verb, Instant since, bool
         since);
   }
 
-  /** The controller's pid; empty when it is in another pid namespace. */
+  /** Returns the controller's pid; empty if it is in another pid namespace. */
   OptionalLong controllerHere() {
     return controller.namespace() == ProcessKey.self().namespace()
         ? OptionalLong.of(controller.pid())
         : OptionalLong.empty();
   }
 
-  /** The holder in words, for readers in our pid namespace. */
+  /** Returns the holder in words, for readers in our pid namespace. */
   @Override
   public String toString() {
     ProcessKey self = ProcessKey.self();

@@ -1,4 +1,4 @@
-package dev.gpuprocess.internal.lock;
+package dev.gpuprocess.internal.state;
 
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.OperationInProgressException;
@@ -6,6 +6,7 @@ import dev.gpuprocess.error.StateDirectoryException;
 import dev.gpuprocess.internal.linux.Descriptors;
 import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.linux.ProcessSearch;
 import dev.gpuprocess.internal.time.Polling;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -15,6 +16,8 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.BooleanSupplier;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -32,8 +35,8 @@ public final class ProcessLock {
     /** Moves the process away from running: needs the lock, and does not wait for it. */
     MOVE,
     /**
-     * Brings the process back towards running: waits for the lock, and goes on without a state
-     * directory if none can be used.
+     * Brings the process back towards running: waits for the lock, and continues without a lock if
+     * the state directory cannot be used.
      */
     BRING_BACK
   }
@@ -41,7 +44,8 @@ public final class ProcessLock {
   /** The locks that this JVM holds, by name. */
   private static final Map<String, ProcessLock> TAKEN = new ConcurrentHashMap<>();
 
-  private static final int MOST_LOOKS = 100;
+  private static final int MOST_TRIES = 100;
+  private static final Pattern LOCK_NAME = Pattern.compile("(\\d{1,18})-(\\d{1,9})");
 
   private final ProcessKey process;
   private final int pid;
@@ -50,7 +54,7 @@ public final class ProcessLock {
   private final StateDirectory state;
   private @Nullable NamedLock held;
   private boolean bringsBack;
-  private boolean wantedBack;
+  private boolean resumeRequested;
   private volatile LockHolder holder;
 
   private ProcessLock(ProcessKey process, int pid, String verb, Kind kind, StateDirectory state) {
@@ -66,7 +70,7 @@ public final class ProcessLock {
    * Takes the lock; to be released.
    *
    * @param process the process; the lock is that of its pid, whichever process has it
-   * @param pid its pid here
+   * @param pid the pid of the process here
    * @param patience how long {@link Kind#BRING_BACK} waits for others
    * @throws OperationInProgressException when another verb works on the process, in this JVM or
    *     another
@@ -81,13 +85,13 @@ public final class ProcessLock {
       Duration patience) {
     ProcessLock lock = new ProcessLock(process, pid, verb, kind, state);
     try (Polling waiting = new Polling(kind == Kind.BRING_BACK ? patience : Duration.ZERO)) {
-      for (int looks = 1; ; looks++) {
+      for (int tries = 1; ; tries++) {
         if (lock.tryTake()) {
           return lock;
         }
         Optional<LockHolder> other = holder(process, state);
         // Without a holder the lock was released just now, or its file is being written.
-        if (!waiting.pause() && (other.isPresent() || looks >= MOST_LOOKS)) {
+        if (!waiting.pause() && (other.isPresent() || tries >= MOST_TRIES)) {
           throw lock.refused(other);
         }
       }
@@ -128,28 +132,56 @@ public final class ProcessLock {
       held = state.tryLock(lockName(process), holder).orElse(null);
       return held != null;
     } catch (IOException e) {
-      // Without free descriptors it cannot be seen who holds the lock, so it must not be ignored.
+      // Without free descriptors the holder of the lock is not known, so it must not be ignored.
       if (kind == Kind.MOVE || Descriptors.areUsedUp(e)) {
         throw state.unusable(e, verb, pid);
       }
-      LOG.warn("{} of process {} goes on without {}: {}", verb, pid, state.path(), e.toString());
+      LOG.warn("{} of process {} continues without {}: {}", verb, pid, state.path(), e.toString());
       return true;
     }
   }
 
-  /** One lock for each pid: a process that CRIU is about to restore has no start time yet. */
+  /**
+   * Removes the lock files of processes that have exited, except locks that are held.
+   *
+   * @throws IOException when the directory cannot or must not be used
+   */
+  public static void removeStale(StateDirectory state) throws IOException {
+    for (String name : state.lockNames()) {
+      Matcher of = LOCK_NAME.matcher(name);
+      if (of.matches() && hasEnded(of, state.note(name))) {
+        state.tryLock(name, "tidy up").ifPresent(NamedLock::closeAndForget);
+      }
+    }
+  }
+
+  /** The note has the start time of the process that had the pid, if it was ever moved. */
+  private static boolean hasEnded(Matcher name, String note) {
+    Optional<Generation> last = Generation.parse(note);
+    return (last.isPresent() && !last.get().isOfThisBoot())
+        || ProcessSearch.find(
+                Long.parseLong(name.group(1)),
+                Integer.parseInt(name.group(2)),
+                start -> last.isEmpty() || last.get().startTicks() == start)
+            .isGone();
+  }
+
+  /**
+   * Returns the name of the lock. There is one for each pid: a process that CRIU is about to
+   * restore has no start time yet.
+   */
   private static String lockName(ProcessKey process) {
     return "%s-%s".formatted(Long.toString(process.namespace()), Integer.toString(process.pid()));
   }
 
-  /** Who holds the lock, in this JVM or another; empty when nobody does, as far as is known. */
+  /** Returns the holder of the lock, in this JVM or another; empty if none is known. */
   public static Optional<LockHolder> holder(ProcessKey process, StateDirectory state) {
     ProcessLock here = TAKEN.get(lockName(process));
     return here != null ? Optional.of(here.holder) : lockHolder(process, state);
   }
 
   /**
-   * Who holds the lock and has CRIU working on the process; empty when nobody does, as far as is
+   * Returns the holder of the lock if CRIU is working on the process for it; empty if none is
    * known.
    */
   public static Optional<LockHolder> holderAtCriu(ProcessKey process, StateDirectory state) {
@@ -157,8 +189,8 @@ public final class ProcessLock {
   }
 
   /**
-   * Records that CRIU is about to stop or build the process, or is done; others do not read its
-   * state in the meantime.
+   * Records that CRIU is about to stop or create the process, or has finished; other controllers do
+   * not read its state in between.
    */
   public synchronized void atCriu(boolean now) {
     holder = holder.atCriu(now);
@@ -166,7 +198,8 @@ public final class ProcessLock {
       try {
         held.sign(holder);
       } catch (IOException e) {
-        LOG.warn("only this JVM knows that CRIU works on process {}: {}", pid, e.toString());
+        LOG.warn(
+            "other controllers cannot see that CRIU works on process {}: {}", pid, e.toString());
       }
     }
   }
@@ -180,7 +213,7 @@ public final class ProcessLock {
     }
   }
 
-  /** Says in words who works on a process; empty when nobody does, as far as is known. */
+  /** Describes which controller works on a process; empty if none is known. */
   public static Optional<String> describe(ProcessKey process, StateDirectory state) {
     ProcessLock here = TAKEN.get(lockName(process));
     return here != null
@@ -189,9 +222,9 @@ public final class ProcessLock {
   }
 
   /**
-   * Reads which move of the process was the last one, across all JVMs.
+   * Reads the last move of the process, across all JVMs.
    *
-   * @return empty when that is not known
+   * @return empty if that is not known
    */
   public static Optional<Generation> lastMove(ProcessKey process, StateDirectory state) {
     try {
@@ -202,13 +235,13 @@ public final class ProcessLock {
     }
   }
 
-  /** The last move of the locked process, which nobody else can change now. */
+  /** Returns the last move of the locked process, which no other controller can change now. */
   public synchronized Optional<Generation> lastMove() {
     return held == null ? Optional.empty() : Generation.parse(held.note(), process);
   }
 
   /**
-   * Records that the process is moved now, which makes all state objects but the caller's stale.
+   * Records that the process is moved now, which makes all other state objects stale.
    *
    * @return empty when it could not be recorded
    * @throws StateDirectoryException when it could not be recorded, and must be
@@ -217,7 +250,7 @@ public final class ProcessLock {
     return move(kind);
   }
 
-  /** The same for a move towards running, which is made in any case. */
+  /** Records a move towards running, which is made even if it cannot be recorded. */
   public Optional<Generation> moveBack() {
     return move(Kind.BRING_BACK);
   }
@@ -239,36 +272,36 @@ public final class ProcessLock {
     }
   }
 
-  /** It will be released by {@link #release(BooleanSupplier)}. */
+  /** Declares that the lock will be released by {@link #release(BooleanSupplier)}. */
   public synchronized void willBringBack() {
     bringsBack = true;
   }
 
   /**
-   * Asks for the process to be brought back when the lock that this JVM holds is released, before
-   * anybody else can take it.
+   * Requests that the process is brought back to running when the lock that this JVM holds is
+   * released, before another controller can take it.
    *
-   * @return false when this JVM no longer holds the lock, or holds it for something that does not
-   *     bring processes back
+   * @return false if this JVM no longer holds the lock, or holds it for a verb that does not bring
+   *     processes back
    */
-  public static boolean wantBack(ProcessKey process) {
+  public static boolean requestResume(ProcessKey process) {
     ProcessLock lock = TAKEN.get(lockName(process));
-    return lock != null && lock.wantBack();
+    return lock != null && lock.requestResume();
   }
 
-  private synchronized boolean wantBack() {
-    wantedBack = bringsBack && TAKEN.get(lockName(process)) == this;
-    return wantedBack;
+  private synchronized boolean requestResume() {
+    resumeRequested = bringsBack && TAKEN.get(lockName(process)) == this;
+    return resumeRequested;
   }
 
   /**
-   * Releases the lock, after bringing the process back if that was asked for.
+   * Releases the lock, after bringing the process back if that was requested.
    *
-   * @param bringBack returns false when that continues on another thread, which releases the lock
-   *     then
+   * @param bringBack returns false if that continues on another thread, which then releases the
+   *     lock
    */
   public void release(BooleanSupplier bringBack) {
-    while (!releaseUnlessWantedBack()) {
+    while (!releaseUnlessRequested()) {
       try {
         if (!bringBack.getAsBoolean()) {
           return;
@@ -280,16 +313,16 @@ public final class ProcessLock {
     }
   }
 
-  private synchronized boolean releaseUnlessWantedBack() {
-    if (wantedBack) {
-      wantedBack = false;
+  private synchronized boolean releaseUnlessRequested() {
+    if (resumeRequested) {
+      resumeRequested = false;
       return false;
     }
     release();
     return true;
   }
 
-  /** Releases the lock. Does nothing the second time. */
+  /** Releases the lock. Does nothing if it is released. */
   public synchronized void release() {
     try {
       if (held != null && Files.notExists(ProcFs.file(pid), LinkOption.NOFOLLOW_LINKS)) {
