@@ -90,7 +90,6 @@ class ArchitectureTest {
         .that()
         .resideOutsideOfPackages(
             "dev.gpuprocess.internal.cuda",
-            "dev.gpuprocess.internal.dump", // a task's affinity and I/O priority
             "dev.gpuprocess.internal.jnr",
             "dev.gpuprocess.internal.linux")
         .should()
@@ -105,24 +104,17 @@ class ArchitectureTest {
     HOUSE.requireUntrustedPaths(
         List.of(
             "dev.gpuprocess.internal.dump",
+            "dev.gpuprocess.internal.extras",
             "dev.gpuprocess.internal.launch",
             "dev.gpuprocess.internal.machine",
             "dev.gpuprocess.internal.nccl",
-            "dev.gpuprocess.internal.release"),
+            "dev.gpuprocess.internal.release",
+            "dev.gpuprocess.internal.restore"),
         Map.of(
             "a file of an image, which was verified or is being written",
-            List.of(
-                "CarriedState.read",
-                "MemoryDescriptors.open",
-                "Migration.deliver",
-                "RecordedName.isIn"),
+            List.of("ImageExtras.read", "MemoryDescriptors.open"),
             "a file of the kernel",
-            List.of(
-                "Cpu.read",
-                "TaskSettings.isAll",
-                "TaskSettings.read",
-                "TaskSettings.setFilter",
-                "TaskSettings.setSlack"),
+            List.of("Cpu.read"),
             "a file in a directory that only the user of this JVM can change",
             List.of(
                 "CudaJobFile.remove",

@@ -130,7 +130,8 @@ class MessagesTest {
     try (Counter counter = Counter.start(machine)) {
       ProcessImage image = checkpoints.process(counter.pid()).snapshot(directory.resolve("image"));
       PidTakenException e = assertThrows(PidTakenException.class, image::restore);
-      assertSays(e, "process " + counter.pid(), "it is the process of this image", "go on with it");
+      assertSays(
+          e, "pid " + counter.pid(), "in use by the process of this image", "continue with it");
     }
   }
 

@@ -182,7 +182,7 @@ class JobSnapshotPauseTest {
         assertThrows(
             DiskFullException.class,
             () -> snapshot(place.at("write", theSecondTime(place::fillDisk))));
-    assertTrue(e.getMessage().contains("runs on, and there is no new image"), e.getMessage());
+    assertTrue(e.getMessage().contains("runs, and there is no new image"), e.getMessage());
     assertGoesOn();
     place.assertNothingIsLeft("filler", "lost+found");
   }

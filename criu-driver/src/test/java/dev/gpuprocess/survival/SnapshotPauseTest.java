@@ -105,7 +105,7 @@ class SnapshotPauseTest {
   private static void assertRunsOn(GpuCheckpointException e) {
     assertEquals(ProcessState.RUNNING, e.failure().after());
     assertEquals(Fate.RUNNING_AGAIN, e.failure().fate());
-    assertTrue(e.getMessage().contains("runs on, and there is no new image"), e.getMessage());
+    assertTrue(e.getMessage().contains("runs, and there is no new image"), e.getMessage());
   }
 
   @ParameterizedTest

@@ -5,7 +5,7 @@ import dev.gpuprocess.cuda.CudaResult;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.context.EngineContext;
-import dev.gpuprocess.internal.dump.ChildRefusal;
+import dev.gpuprocess.internal.dump.TreeCheck;
 import dev.gpuprocess.internal.lock.ProcessLock;
 import dev.gpuprocess.internal.nccl.NcclPeers;
 import dev.gpuprocess.internal.proc.Freezer;
@@ -88,7 +88,7 @@ final class TreeCheckup {
                   releases
                       ? ", and it cannot be taken from it (%s)".formatted(obstacle.get())
                       : ""),
-          ChildRefusal.CURES + "; end helpers that only use NVML");
+          TreeCheck.CURES + "; end helpers that only use NVML");
     } else if (releases) {
       checkup.ok(
           "child " + child, "holds %s, inherited by fork; a dump takes it".formatted(device));
@@ -96,7 +96,7 @@ final class TreeCheckup {
       checkup.problem(
           "child " + child,
           "holds %s, inherited by fork, so the tree cannot be dumped".formatted(device),
-          ChildRefusal.CURES);
+          TreeCheck.CURES);
     }
   }
 

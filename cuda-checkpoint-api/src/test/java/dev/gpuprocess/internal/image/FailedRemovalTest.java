@@ -70,18 +70,18 @@ class FailedRemovalTest {
     return new StateDirectory(directory.resolve("state"));
   }
 
+  private Retention retention() {
+    return new Retention(new StoreDirectory(mount.path(), null), new Journal(state()));
+  }
+
   private void sweep(Sweep sweep, ImageDirectory image) {
     switch (sweep) {
       case NEXT_IMAGE -> {
         Path next = mount.path().resolve("next");
         StagedImage.create(next, TestImages.PROCESS, 0, null).close();
       }
-      case REMOVE_OLDER -> assertEquals(List.of(), new Retention(image, null).keep(1));
-      case PRUNE -> {
-        StoreDirectory store = new StoreDirectory(mount.path(), null);
-        new StorePrune(store, new KnownImages(ImageDirectory::verify), new Journal(state()))
-            .run(RetentionPolicy.ofDefaults());
-      }
+      case REMOVE_OLDER -> assertEquals(List.of(), retention().removeOlder(image, 1));
+      case PRUNE -> retention().prune(RetentionPolicy.ofDefaults(), new VerificationCache());
       case RECOVER ->
           assertEquals(
               List.of(), GpuCheckpoints.builder().stateDirectory(state().path()).build().recover());

@@ -8,9 +8,11 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.error.ImageException;
+import dev.gpuprocess.internal.journal.Journal;
 import dev.gpuprocess.internal.linux.DirectoryMaker;
 import dev.gpuprocess.internal.linux.DurableFiles;
 import dev.gpuprocess.internal.linux.StagingName;
+import dev.gpuprocess.internal.lock.StateDirectory;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -49,8 +51,9 @@ class RetentionTest {
     return paths.stream().map(path -> path.getFileName().toString()).toList();
   }
 
-  private static List<Path> keep(ImageDirectory newest, int count) {
-    return new Retention(newest, null).keep(count);
+  private List<Path> keep(ImageDirectory newest, int count) {
+    Journal journal = new Journal(new StateDirectory(temporary.resolve("state")));
+    return new Retention(new StoreDirectory(images, null), journal).removeOlder(newest, count);
   }
 
   @Test

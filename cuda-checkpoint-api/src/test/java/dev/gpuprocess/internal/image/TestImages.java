@@ -131,7 +131,7 @@ public final class TestImages {
       fill(staged.images(), new Random(1));
       byte[] memory = bytes(new Random(2), MEMORY_BYTES);
       DurableFiles.write(staged.makeMemoryDirectory().resolve("memory-1.bin"), memory);
-      RunningChecksum sum = RunningChecksum.of(Checksum.CRC32C);
+      ChunkChecksum sum = ChunkChecksum.of(Checksum.CRC32C);
       sum.add(ByteBuffer.wrap(memory));
       staged.addMemory(new ImageFile(MEMORY, MEMORY_BYTES, Checksum.CRC32C, List.of(sum.text())));
       ImageDirectory image =

@@ -1,4 +1,4 @@
-package dev.gpuprocess.internal.dump;
+package dev.gpuprocess.internal.extras;
 
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageException;
@@ -27,19 +27,19 @@ import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The {@linkplain CudaJobFile job file} of a job, as it was when all its processes were
- * checkpointed. Each restore gets a copy of its own, where the processes expect it, before CRIU
- * makes them. The file is read and written with the permissions of the process.
+ * The {@linkplain CudaJobFile job file} of a process, as it was when all members were checkpointed.
+ * Each restore writes a copy to the path that the processes expect, before CRIU makes them. The
+ * file is read and written with the permissions of the process.
  *
  * @param path the path without symbolic links
  * @param user the credentials of the process
  * @param mode the permissions
- * @param content what is in it
+ * @param content the content
  */
 @SuppressWarnings("ArrayRecordComponent") // never compared
-record CarriedJobFile(Path path, Credentials user, int mode, byte[] content) {
+public record EmbeddedJobFile(Path path, Credentials user, int mode, byte[] content) {
 
-  /** Earlier versions wrote user and group as two words, and no other groups. */
+  /** Earlier versions wrote user and group as two words, and no supplementary groups. */
   private static final Pattern TEXT =
       Pattern.compile(
           "cuda-job (\\d{1,10} \\d{1,10}|[\\d:,]{1,720920}) ([0-7]{1,3}) ([0-9a-f]{2,8192}) ([0-9a-f]*)");
@@ -49,14 +49,14 @@ record CarriedJobFile(Path path, Credentials user, int mode, byte[] content) {
   private static final Path PROC = Path.of("/proc");
 
   /**
-   * Reads that of a process.
+   * Reads the job file of a process.
    *
-   * @param pid the process, which is checkpointed
-   * @param isolated whether it has mounts of its own, which CRIU dumps
-   * @return empty when it has none, or when CRIU carries it
-   * @throws ImageException with reason JOB_FILE when it cannot be carried
+   * @param pid a checkpointed process
+   * @param isolated whether the process has mounts of its own, which CRIU dumps
+   * @return empty when the process has no job file, or CRIU dumps it
+   * @throws ImageException with reason JOB_FILE when an image cannot hold it
    */
-  static Optional<CarriedJobFile> of(int pid, boolean isolated) {
+  static Optional<EmbeddedJobFile> of(int pid, boolean isolated) {
     Optional<Path> named = CudaJobFile.named(pid);
     if (named.isEmpty()) {
       return Optional.empty();
@@ -68,13 +68,13 @@ record CarriedJobFile(Path path, Credentials user, int mode, byte[] content) {
           "dump",
           pid,
           named.get(),
-          "cannot be opened by the process (%s): start the job with CUDA_CHECKPOINT_JOB_FILE naming a file of its own"
+          "cannot be opened by the process (%s): start the process with CUDA_CHECKPOINT_JOB_FILE naming a file of its own"
               .formatted(e.getMessage()),
           e);
     }
   }
 
-  private static Optional<CarriedJobFile> of(int pid, Path name, boolean isolated)
+  private static Optional<EmbeddedJobFile> of(int pid, Path name, boolean isolated)
       throws IOException {
     Optional<OpenedFile> opened = CudaJobFile.open(pid);
     Optional<Credentials> user = Credentials.of(pid);
@@ -92,19 +92,24 @@ record CarriedJobFile(Path path, Credentials user, int mode, byte[] content) {
             "dump",
             pid,
             name,
-            "is no regular file that has this name here: start the job with CUDA_CHECKPOINT_JOB_FILE naming a copy with a fixed path",
+            "is not a regular file with this name on this host: start the process with CUDA_CHECKPOINT_JOB_FILE naming a copy with a fixed path",
             null);
       }
       if (file.node().bytes() > MOST_BYTES) {
-        throw refused("dump", pid, name, "is larger than 16 MiB: is it a job file?", null);
+        throw refused(
+            "dump",
+            pid,
+            name,
+            "is larger than 16 MiB, so it is probably not a job file: name another file in CUDA_CHECKPOINT_JOB_FILE",
+            null);
       }
       return Optional.of(
-          new CarriedJobFile(
+          new EmbeddedJobFile(
               file.path(), user.get(), file.node().mode() & PERMISSIONS, file.read(MOST_BYTES)));
     }
   }
 
-  /** Whether a restore finds the file by its name, which is then no link itself. */
+  /** Returns whether a restore finds the file by this name, which is then not a link. */
   private static boolean isHere(Path name, OpenedFile file, Credentials user) throws IOException {
     return UntrustedPaths.as(
         user,
@@ -130,26 +135,26 @@ record CarriedJobFile(Path path, Credentials user, int mode, byte[] content) {
   }
 
   /**
-   * A job file that was put back for a restore.
+   * A job file that was written for a restore.
    *
-   * @param file what was put back
+   * @param file the job file of the image
    * @param node the file at that path
-   * @param before what was in it; null if it was created
-   * @param lock keeps another controller from taking it for a file that is not used; null where no
-   *     controller would
+   * @param before its content before; null if the file was created
+   * @param lock prevents another controller from removing the file as unused; null where no
+   *     controller does that
    */
   @SuppressWarnings("ArrayRecordComponent") // never compared
   record Placed(
-      CarriedJobFile file, FileNode node, byte @Nullable [] before, @Nullable NamedLock lock) {
+      EmbeddedJobFile file, FileNode node, byte @Nullable [] before, @Nullable NamedLock lock) {
 
-    /** The processes are there, or will not be. */
+    /** Releases the lock, when CRIU has restored the processes or failed. */
     void release() {
       if (lock != null) {
         lock.closeAndForget();
       }
     }
 
-    /** Makes it what it was before, as the restore failed. */
+    /** Restores the file to its state before, after a restore that failed. */
     void undo() throws IOException {
       boolean unused =
           UntrustedPaths.as(
@@ -179,13 +184,12 @@ record CarriedJobFile(Path path, Credentials user, int mode, byte[] content) {
   }
 
   /**
-   * Writes a copy there, over what an earlier life of the job has left.
+   * Writes a copy to the path. A file that an earlier run of the process left there is replaced.
    *
-   * @param pid of the root in the image
-   * @param state that of this controller
+   * @param pid the pid of the root in the image
+   * @param state the state directory of this controller
    * @return to be undone when the restore fails, and to be released in any case
-   * @throws ImageException with reason JOB_FILE when something else is there, or it cannot be put
-   *     there
+   * @throws ImageException with reason JOB_FILE when the path is taken or cannot be written
    */
   Placed putBack(int pid, StateDirectory state) {
     NamedLock held = null;
@@ -199,7 +203,7 @@ record CarriedJobFile(Path path, Credentials user, int mode, byte[] content) {
       return placed;
     } catch (IOException e) {
       throw refused(
-          "restore", pid, path, "cannot be put back (%s): nothing was restored".formatted(e), e);
+          "restore", pid, path, "cannot be written (%s): nothing was restored".formatted(e), e);
     } finally {
       if (!done && held != null) {
         held.close();
@@ -237,7 +241,7 @@ record CarriedJobFile(Path path, Credentials user, int mode, byte[] content) {
               .formatted(Integer.toUnsignedString(there.user())),
           null);
     }
-    // This JVM, and who has started it, may have the name as the job has it from them.
+    // This JVM and its ancestors may have the variable, because the process inherited it from them.
     Set<Integer> above = ancestors();
     for (int other : CudaJobFile.users(path, Optional.of(there))) {
       if (!above.contains(other)) {
@@ -245,7 +249,7 @@ record CarriedJobFile(Path path, Credentials user, int mode, byte[] content) {
             "restore",
             pid,
             path,
-            "is that of process %s, which lives: end it, or launch such jobs isolated; nothing was restored"
+            "is used by process %s: end it, or launch such processes isolated; nothing was restored"
                 .formatted(other),
             null);
       }
@@ -262,12 +266,11 @@ record CarriedJobFile(Path path, Credentials user, int mode, byte[] content) {
   }
 
   /**
-   * Reads what {@link #toString} wrote.
+   * Parses the text of {@link #toString}.
    *
-   * @param line one line
-   * @return empty when it is something else
+   * @return empty when the line is something else
    */
-  static Optional<CarriedJobFile> parse(String line) {
+  static Optional<EmbeddedJobFile> parse(String line) {
     Matcher text = TEXT.matcher(line);
     if (!text.matches() || text.group(3).length() % 2 != 0 || text.group(4).length() % 2 != 0) {
       return Optional.empty();
@@ -278,14 +281,14 @@ record CarriedJobFile(Path path, Credentials user, int mode, byte[] content) {
         .filter(known -> path.startsWith("/") && !path.contains("/../") && path.indexOf('\0') < 0)
         .map(
             known ->
-                new CarriedJobFile(
+                new EmbeddedJobFile(
                     NativePath.of(path),
                     known,
                     Integer.parseInt(text.group(2), 8),
                     HexFormat.of().parseHex(text.group(4))));
   }
 
-  /** One line. */
+  /** Returns one line for an image. */
   @Override
   public String toString() {
     HexFormat hex = HexFormat.of();

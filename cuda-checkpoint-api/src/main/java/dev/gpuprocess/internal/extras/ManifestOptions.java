@@ -1,4 +1,4 @@
-package dev.gpuprocess.internal.dump;
+package dev.gpuprocess.internal.extras;
 
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.process.Processes;
@@ -20,12 +20,12 @@ public final class ManifestOptions {
   private ManifestOptions() {}
 
   /**
-   * Those of a dump.
+   * Returns the options that the manifest records.
    *
-   * @param root of the tree, which is there
+   * @param root the root of the tree
    * @param plugin the plugin of CRIU that takes part; null for none
    */
-  static Manifest.Options of(
+  public static Manifest.Options of(
       DumpOptions dump,
       ProcessIdentity root,
       Optional<Isolation> isolation,
@@ -48,10 +48,7 @@ public final class ManifestOptions {
         plugin == null ? null : plugin.id());
   }
 
-  /**
-   * Adds the options from the manifest; what the caller says about connections or cgroups goes
-   * first.
-   */
+  /** Adds the options from the manifest; the caller's options for TCP and cgroups win. */
   public static RestoreOptions with(Manifest.Options kept, RestoreOptions wanted) {
     RestoreOptions.Builder all =
         wanted.toBuilder()

@@ -1,4 +1,4 @@
-package dev.gpuprocess.internal.dump;
+package dev.gpuprocess.internal.extras;
 
 import dev.gpuprocess.internal.linux.Credentials;
 import dev.gpuprocess.internal.linux.OpenedFile;
@@ -19,14 +19,14 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * The file in which a JVM keeps its counters, {@code /tmp/hsperfdata_USER/PID}. The JVM has it
- * mapped, and every other JVM that starts removes those of pids that are not there: also that of a
- * JVM that was dumped, whose restore would fail without it.
+ * The file in which a JVM keeps its counters, {@code /tmp/hsperfdata_USER/PID}. The JVM maps the
+ * file. Every other JVM that starts removes the files of pids that do not exist, including the file
+ * of a dumped JVM, whose restore would fail without it.
  *
- * @param path where it is
- * @param user the user of the JVM, who owns it
+ * @param path the path
+ * @param user the user of the JVM, who owns the file
  * @param group the group of the JVM
- * @param content what is in it
+ * @param content the content
  */
 @SuppressWarnings("ArrayRecordComponent") // never compared
 public record JvmPerformanceFile(Path path, int user, int group, byte[] content) {
@@ -37,11 +37,10 @@ public record JvmPerformanceFile(Path path, int user, int group, byte[] content)
   private static final int MOST_BYTES = 1 << 20;
 
   /**
-   * Reads that of a process, with the permissions of the process.
+   * Reads the file of a process, with the permissions of the process.
    *
-   * @param pid the process
-   * @return empty when it is no JVM, or one without such a file, or one whose file system is
-   *     another, or when the file does not belong to the process
+   * @return empty when the process is not a JVM, has no such file, sees another file at that path,
+   *     or does not own the file
    * @throws IOException when it cannot be read
    */
   public static Optional<JvmPerformanceFile> of(int pid) throws IOException {
@@ -77,10 +76,10 @@ public record JvmPerformanceFile(Path path, int user, int group, byte[] content)
   }
 
   /**
-   * Makes it again if it is not there, with the permissions of the user of the JVM.
+   * Writes the file if it is missing, with the permissions of the user of the JVM.
    *
-   * @return the file, if it was made
-   * @throws IOException when it could not be made
+   * @return the file, if it was written
+   * @throws IOException when it could not be written
    */
   Optional<FileNode> putBack() throws IOException {
     return UntrustedPaths.as(owner(), UntrustedPaths.PATIENCE, this::putBack);
@@ -105,7 +104,7 @@ public record JvmPerformanceFile(Path path, int user, int group, byte[] content)
     }
   }
 
-  /** Removes what {@link #putBack} made. */
+  /** Removes the file that {@link #putBack} has written. */
   void remove(FileNode made) throws IOException {
     boolean unused =
         UntrustedPaths.as(
@@ -122,10 +121,9 @@ public record JvmPerformanceFile(Path path, int user, int group, byte[] content)
   }
 
   /**
-   * Reads what {@link #toString} wrote.
+   * Parses the text of {@link #toString}.
    *
-   * @param line one line
-   * @return empty when it is something else
+   * @return empty when the line is something else
    */
   public static Optional<JvmPerformanceFile> parse(String line) {
     Matcher text = TEXT.matcher(line);
@@ -143,7 +141,7 @@ public record JvmPerformanceFile(Path path, int user, int group, byte[] content)
         : Optional.empty();
   }
 
-  /** One line. */
+  /** Returns one line for an image. */
   @Override
   public String toString() {
     HexFormat hex = HexFormat.of();

@@ -1,4 +1,4 @@
-package dev.gpuprocess.internal.dump;
+package dev.gpuprocess.internal.extras;
 
 import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static org.junit.jupiter.api.Assertions.assertEquals;
@@ -31,7 +31,7 @@ import org.junit.jupiter.api.io.TempDir;
 /** A job names files, and exchanges them, that root carries for it in an image. */
 @RequiresRoot("carries files of another user")
 @Timeout(120)
-class HostileCarriedFilesTest {
+class HostileExtrasTest {
 
   private static final int DRIVER_590 = 13_010;
   private static final int MANY = 600;
@@ -73,14 +73,14 @@ class HostileCarriedFilesTest {
         () -> ProcFs.commandLine(job.pid()).stream().findFirst().orElse("").endsWith(name), name);
   }
 
-  private CarriedState carried() {
-    return CarriedState.of(pid(), DRIVER_590);
+  private ImageExtras extras() {
+    return ImageExtras.of(pid(), DRIVER_590);
   }
 
   /** As a restore reads it from an image. */
-  private CarriedState fromImage(byte[] text) throws IOException {
-    Files.write(directory.resolve(CarriedState.FILE), text);
-    return CarriedState.read(7, directory);
+  private ImageExtras fromImage(byte[] text) throws IOException {
+    Files.write(directory.resolve(ImageExtras.FILE), text);
+    return ImageExtras.read(7, directory);
   }
 
   private StateDirectory state() {
@@ -90,7 +90,7 @@ class HostileCarriedFilesTest {
   private byte[] ownJobFile() throws IOException {
     stranger.run("mkdir -p jobs/vault; echo first > jobs/vault/file");
     start(stranger.home().resolve("jobs/vault/file"));
-    byte[] text = carried().text();
+    byte[] text = extras().text();
     job.destroyForcibly();
     ProcessIdentity.of(job.pid()).ifPresent(Workload::end);
     return text;
@@ -102,7 +102,7 @@ class HostileCarriedFilesTest {
     Files.setAttribute(open, "unix:mode", 0600);
     for (Path file : List.of(stranger.secret(), open)) {
       start(file);
-      assertReason(ImageException.class, ImageException.Reason.JOB_FILE, this::carried);
+      assertReason(ImageException.class, ImageException.Reason.JOB_FILE, this::extras);
       job.destroyForcibly();
     }
     Files.setAttribute(open, "unix:mode", 0644);
@@ -110,7 +110,7 @@ class HostileCarriedFilesTest {
     assertReason(
         ImageException.class,
         ImageException.Reason.JOB_FILE,
-        this::carried,
+        this::extras,
         "it cannot write to it");
   }
 
@@ -120,14 +120,14 @@ class HostileCarriedFilesTest {
     start(stranger.home().resolve("fifo"));
     assertTimeoutPreemptively(
         SOON,
-        () -> assertReason(ImageException.class, ImageException.Reason.JOB_FILE, this::carried));
+        () -> assertReason(ImageException.class, ImageException.Reason.JOB_FILE, this::extras));
   }
 
   @Test
   void jobFileIsNotWrittenWhereALinkLeads() throws IOException {
     byte[] text = ownJobFile();
     stranger.run("mv jobs away; ln -s \"$0\" jobs", stranger.vault().getParent());
-    CarriedState restore = fromImage(text);
+    ImageExtras restore = fromImage(text);
     assertReason(
         ImageException.class,
         ImageException.Reason.JOB_FILE,
@@ -140,18 +140,18 @@ class HostileCarriedFilesTest {
     byte[] text = ownJobFile();
     Path file = stranger.home().resolve("jobs/vault/file");
     stranger.run("echo later > jobs/vault/file");
-    CarriedState restore = fromImage(text);
+    ImageExtras restore = fromImage(text);
     restore.putCudaJobFilesBack(7, state());
     assertEquals("first\n", Files.readString(file));
-    restore.removeWhatWasMade();
+    restore.undo();
     assertEquals("later\n", Files.readString(file));
 
     Files.delete(file);
-    CarriedState again = fromImage(text);
+    ImageExtras again = fromImage(text);
     again.putCudaJobFilesBack(7, state());
     assertEquals("first\n", Files.readString(file));
     assertEquals(Stranger.ID, Files.getAttribute(file, "unix:uid"));
-    again.removeWhatWasMade();
+    again.undo();
     assertFalse(Files.exists(file));
   }
 
@@ -161,7 +161,7 @@ class HostileCarriedFilesTest {
       Path path = stranger.home().resolve(name);
       Path above = stranger.home().resolve(Path.of(name).getName(0));
       stranger.run("rm -rf hsperfdata_x new; ln -s \"$0\" \"$1\"", stranger.vault(), above);
-      CarriedState restore =
+      ImageExtras restore =
           fromImage(line("jvm %s %s".formatted(Stranger.ID, Stranger.ID), path, "counters"));
       restore.preRestore();
       assertEquals(List.of(), stranger.intruders());
@@ -171,7 +171,7 @@ class HostileCarriedFilesTest {
       assertEquals("counters", Files.readString(path));
       assertEquals(Stranger.ID, Files.getAttribute(path, "unix:uid"));
       assertEquals(Stranger.ID, Files.getAttribute(path.getParent(), "unix:uid"));
-      restore.removeWhatWasMade();
+      restore.undo();
       assertFalse(Files.exists(path));
     }
   }

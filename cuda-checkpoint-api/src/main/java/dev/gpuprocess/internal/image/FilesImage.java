@@ -1,4 +1,4 @@
-package dev.gpuprocess.internal.dump;
+package dev.gpuprocess.internal.image;
 
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageException;
@@ -9,31 +9,28 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 
-/** Looks for a name among those of the files that CRIU recorded. */
-final class RecordedName {
+/** CRIU's list of the files that the dumped processes had open or mapped. */
+public final class FilesImage {
 
-  /** CRIU's list of files; in images of before 3.x, of regular files. */
-  private static final String LIST = "files.img";
+  private static final String NAME = "files.img";
 
-  private RecordedName() {}
+  private FilesImage() {}
 
-  /** Whether CRIU recorded a file of this path. */
-  static boolean isIn(Path images, String path) {
+  /** Returns whether CRIU recorded a file of this path. */
+  public static boolean contains(Path images, String path) {
     byte[] name = path.getBytes(StandardCharsets.UTF_8);
     try {
-      return contains(Files.readAllBytes(images.resolve(LIST)), field(name));
+      return contains(Files.readAllBytes(images.resolve(NAME)), field(name));
     } catch (IOException e) {
       throw new ImageException(
           ImageException.Reason.UNREADABLE,
-          "%s of CRIU cannot be read: %s".formatted(LIST, e),
+          "%s of CRIU cannot be read: %s".formatted(NAME, e),
           Failure.of("dump", 0),
           e);
     }
   }
 
-  /**
-   * As protobuf writes a string: its length before it. The number of the field is CRIU's affair.
-   */
+  /** Encodes a string as protobuf does: the length, then the bytes. */
   private static byte[] field(byte[] name) {
     List<Byte> length = new ArrayList<>();
     int left = name.length;

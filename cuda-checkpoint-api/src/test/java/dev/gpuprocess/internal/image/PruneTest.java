@@ -32,15 +32,15 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /** What a policy removes from a store, and what stays whatever it says. */
-class StorePruneTest {
+class PruneTest {
 
   private static final Instant FIRST = Instant.parse("2026-11-21T10:00:00Z");
 
   @TempDir Path temporary;
   private Path images;
   private final List<String> read = new ArrayList<>();
-  private final KnownImages known =
-      new KnownImages(
+  private final VerificationCache known =
+      new VerificationCache(
           image -> {
             read.add(name(image.path()));
             image.verify();
@@ -60,7 +60,7 @@ class StorePruneTest {
   }
 
   private PruneReport prune(RetentionPolicy policy) {
-    return new StorePrune(new StoreDirectory(images, null), known, journal()).run(policy);
+    return new Retention(new StoreDirectory(images, null), journal()).prune(policy, known);
   }
 
   private PruneReport keepLast(int count) {
@@ -72,7 +72,7 @@ class StorePruneTest {
   }
 
   private static List<String> names(Collection<Path> paths) {
-    return paths.stream().map(StorePruneTest::name).toList();
+    return paths.stream().map(PruneTest::name).toList();
   }
 
   private List<String> left() throws IOException {
@@ -239,8 +239,9 @@ class StorePruneTest {
       for (int keep : new int[] {1, 2, 3}) {
         work.add(
             () ->
-                new StorePrune(new StoreDirectory(images, null), new KnownImages(), journal())
-                    .run(RetentionPolicy.builder().keepLast(keep).build()));
+                new Retention(new StoreDirectory(images, null), journal())
+                    .prune(
+                        RetentionPolicy.builder().keepLast(keep).build(), new VerificationCache()));
       }
       List<Path> removed = new ArrayList<>();
       for (Future<PruneReport> done : threads.invokeAll(work)) {

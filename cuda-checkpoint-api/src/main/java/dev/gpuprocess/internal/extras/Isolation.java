@@ -1,4 +1,4 @@
-package dev.gpuprocess.internal.dump;
+package dev.gpuprocess.internal.extras;
 
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageException;
@@ -20,22 +20,22 @@ import java.util.Set;
 import java.util.stream.IntStream;
 
 /**
- * A tree whose root is the first process of a pid namespace, in a mount namespace of its own with
- * the same root directory as ours, as a process is that was launched isolated. It has a {@code
- * /proc} and a {@code /dev/shm} of its own; every other mount is one of the host's, which a restore
- * binds in its place again.
+ * The isolation of a tree whose root is the first process of a pid namespace and has a mount
+ * namespace with the same root directory as this JVM: a process that was launched isolated. The
+ * tree has its own {@code /proc} and {@code /dev/shm}; every other mount is a mount of the host,
+ * which a restore binds again.
  *
- * @param mounts where the host's mounts are, in no particular order
+ * @param mounts the mount points of the host's mounts, in no particular order
  */
-record Isolation(List<Path> mounts) {
+public record Isolation(List<Path> mounts) {
 
   private static final String NAME = "gpuprocess-%s";
   private static final Set<String> OWN = Set.of("/", "/proc", "/dev/shm");
   private static final int POINT = 4;
   private static final String FIRST_OF_NAMESPACE = "\t1";
 
-  /** That of a process; empty when it is not isolated, or gone. */
-  static Optional<Isolation> of(int pid) {
+  /** Returns the isolation of a process; empty when it is not isolated, or has ended. */
+  public static Optional<Isolation> of(int pid) {
     String pids = ProcFs.status(pid).getOrDefault("NSpid", "").strip();
     if (!pids.endsWith(FIRST_OF_NAMESPACE) || !hasOurRoot(pid)) {
       return Optional.empty();
@@ -52,19 +52,19 @@ record Isolation(List<Path> mounts) {
                 .toList()));
   }
 
-  /** A container has another one. */
+  /** Returns whether the process has the root directory of this JVM; a container has another. */
   private static boolean hasOurRoot(int pid) {
     Path process = Path.of("/proc", Integer.toString(pid));
     try {
       return Files.isSameFile(process.resolve("root"), Path.of("/"))
           && !Files.readSymbolicLink(process.resolve("ns/mnt"))
               .equals(Files.readSymbolicLink(Path.of("/proc/self/ns/mnt")));
-    } catch (IOException notTold) {
+    } catch (IOException unreadable) {
       return false;
     }
   }
 
-  /** The kernel writes blanks and the like as three octal digits. */
+  /** Decodes the three octal digits that the kernel writes for blanks and the like. */
   private static String unescaped(String text) {
     byte[] bytes = text.getBytes(StandardCharsets.UTF_8);
     ByteArrayOutputStream all = new ByteArrayOutputStream();
@@ -80,8 +80,8 @@ record Isolation(List<Path> mounts) {
     return all.toString(StandardCharsets.UTF_8);
   }
 
-  /** The options of a dump that leaves the host's mounts out. */
-  DumpOptions with(DumpOptions options) {
+  /** Returns the options of a dump that omits the host's mounts. */
+  public DumpOptions with(DumpOptions options) {
     External[] external =
         IntStream.range(0, mounts.size())
             .mapToObj(i -> External.mount(mounts.get(i), NAME.formatted(i)))
@@ -89,30 +89,31 @@ record Isolation(List<Path> mounts) {
     return options.toBuilder().external(external).build();
   }
 
-  /** That of an image; empty when its process was not isolated. */
-  static Optional<Isolation> of(Manifest manifest) {
+  /** Returns the isolation of an image; empty when its process was not isolated. */
+  public static Optional<Isolation> of(Manifest manifest) {
     List<String> mounts = manifest.options().hostMounts();
     return mounts == null
         ? Optional.empty()
         : Optional.of(new Isolation(mounts.stream().map(NativePath::of).toList()));
   }
 
-  /** For the manifest. */
+  /** Returns the mount points for the manifest. */
   List<String> names() {
     return mounts.stream().map(NativePath::text).toList();
   }
 
   /**
-   * The options of a restore that binds the mounts of this host in their places.
+   * Returns the options of a restore that binds the mounts of this host.
    *
-   * @throws ImageException with reason MISMATCH when this host lacks one; nothing was done
+   * @throws ImageException with reason MISMATCH when this host lacks a mount point; nothing was
+   *     done
    */
-  RestoreOptions with(int pid, RestoreOptions options) {
+  public RestoreOptions with(int pid, RestoreOptions options) {
     for (Path mount : mounts) {
       if (!Files.exists(mount, LinkOption.NOFOLLOW_LINKS)) {
         throw new ImageException(
             ImageException.Reason.MISMATCH,
-            "the isolated process of the image had %s mounted, and this host has nothing there: make it; nothing was restored"
+            "the isolated process of the image had %s mounted, and this host has nothing there: create it; nothing was restored"
                 .formatted(mount),
             Failure.of("restore", pid));
       }
@@ -122,7 +123,7 @@ record Isolation(List<Path> mounts) {
             .mapToObj(i -> External.restoredMount(NAME.formatted(i), mounts.get(i)))
             .toArray(External[]::new);
     RestoreOptions.Builder all = options.toBuilder().external(external);
-    // Without it CRIU stops with "BUG at criu/mount.c".
+    // Without a root CRIU stops with "BUG at criu/mount.c".
     return options.root().isPresent() ? all.build() : all.root(Path.of("/")).build();
   }
 }

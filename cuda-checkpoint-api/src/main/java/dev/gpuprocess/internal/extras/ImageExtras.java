@@ -1,8 +1,9 @@
-package dev.gpuprocess.internal.dump;
+package dev.gpuprocess.internal.extras;
 
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.internal.launch.CudaJobFile;
 import dev.gpuprocess.internal.launch.JobFile;
+import dev.gpuprocess.internal.linux.TaskSettings;
 import dev.gpuprocess.internal.linux.UnreadableImage;
 import dev.gpuprocess.internal.lock.StateDirectory;
 import dev.gpuprocess.internal.proc.FileNode;
@@ -28,34 +29,34 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * What CRIU does not restore and this library does: CPU affinity and I/O priority of the tasks, the
- * performance files that other JVMs remove, the files of this library that processes have mapped,
- * and the CUDA driver's job file. Kept in a file beside CRIU's, checksummed and signed like them;
- * images of earlier versions have none.
+ * The state that CRIU does not restore and this library does: CPU affinity and I/O priority of the
+ * tasks, the performance files that other JVMs remove, the files of this library that processes
+ * have mapped, and the CUDA driver's job file. An image holds them in a file beside CRIU's files,
+ * with a checksum and a signature like those; images of earlier versions have no such file.
  */
-public final class CarriedState implements RestoreListener {
+public final class ImageExtras implements RestoreListener {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
-  static final String FILE = "carried.txt";
+  public static final String FILE = "carried.txt";
 
   private final List<TaskSettings> tasks;
   private final List<JvmPerformanceFile> files;
 
-  /** By path: all processes of a tree have the same. */
+  /** By path: all processes of a tree share a file. */
   private final Map<Path, JobFile> jobFiles;
 
-  private final Map<Path, CarriedJobFile> cudaJobFiles;
+  private final Map<Path, EmbeddedJobFile> cudaJobFiles;
 
-  /** What was created, by what the image says of it. */
+  /** The performance files that were created, by their description in the image. */
   private final Map<JvmPerformanceFile, FileNode> made = new LinkedHashMap<>();
 
-  private final List<CarriedJobFile.Placed> placed = new ArrayList<>();
+  private final List<EmbeddedJobFile.Placed> placed = new ArrayList<>();
 
-  private CarriedState(
+  private ImageExtras(
       List<TaskSettings> tasks,
       List<JvmPerformanceFile> files,
       Map<Path, JobFile> jobFiles,
-      Map<Path, CarriedJobFile> cudaJobFiles) {
+      Map<Path, EmbeddedJobFile> cudaJobFiles) {
     this.tasks = tasks;
     this.files = files;
     this.jobFiles = jobFiles;
@@ -63,13 +64,14 @@ public final class CarriedState implements RestoreListener {
   }
 
   /**
-   * Collects it from a stopped tree. What cannot be read is left out, but not a job file.
+   * Collects the extras of a stopped tree, without those that cannot be read. A job file that
+   * cannot be read is an error.
    *
-   * @param cudaVersion of the driver, which may keep job files
-   * @throws dev.gpuprocess.error.ImageException with reason JOB_FILE when it has one that cannot be
-   *     carried
+   * @param cudaVersion the version of the CUDA driver, which decides whether there are job files
+   * @throws dev.gpuprocess.error.ImageException with reason JOB_FILE when an image cannot hold the
+   *     job file
    */
-  static CarriedState of(int root, int cudaVersion) {
+  public static ImageExtras of(int root, int cudaVersion) {
     List<TaskSettings> tasks = new ArrayList<>();
     List<JvmPerformanceFile> files = new ArrayList<>();
     Map<Path, JobFile> jobFiles = new LinkedHashMap<>();
@@ -82,34 +84,35 @@ public final class CarriedState implements RestoreListener {
         JobFile.of(pid).ifPresent(jobFile -> jobFiles.put(jobFile.path(), jobFile));
       } catch (IOException e) {
         LOG.warn(
-            "process {} will not get back all that it and its threads have: {}",
+            "some settings of process {} and its threads are missing in the image: {}",
             pid,
             e.getMessage());
       }
     }
-    return new CarriedState(tasks, files, jobFiles, cudaJobFiles(root, cudaVersion));
+    return new ImageExtras(tasks, files, jobFiles, cudaJobFiles(root, cudaVersion));
   }
 
   /**
-   * The job files of a tree, by path: all processes of a job have the same.
+   * Reads the job files of a tree.
    *
-   * @param cudaVersion of the driver, which may keep none
-   * @throws dev.gpuprocess.error.ImageException with reason JOB_FILE when it has one that cannot be
-   *     carried
+   * @param cudaVersion the version of the CUDA driver, which decides whether there are job files
+   * @return by path: all processes of a tree share a file
+   * @throws dev.gpuprocess.error.ImageException with reason JOB_FILE when an image cannot hold the
+   *     job file
    */
-  static Map<Path, CarriedJobFile> cudaJobFiles(int root, int cudaVersion) {
-    Map<Path, CarriedJobFile> found = new LinkedHashMap<>();
+  public static Map<Path, EmbeddedJobFile> cudaJobFiles(int root, int cudaVersion) {
+    Map<Path, EmbeddedJobFile> found = new LinkedHashMap<>();
     if (CudaJobFile.isKnownTo(cudaVersion)) {
       boolean isolated = Isolation.of(root).isPresent();
       for (int pid : ProcFs.tree(root)) {
-        CarriedJobFile.of(pid, isolated).ifPresent(file -> found.put(file.path(), file));
+        EmbeddedJobFile.of(pid, isolated).ifPresent(file -> found.put(file.path(), file));
       }
     }
     return found;
   }
 
-  /** What {@link #read} reads. */
-  byte[] text() {
+  /** Returns the text that {@link #read} reads. */
+  public byte[] text() {
     return Stream.of(tasks, files, jobFiles.values(), cudaJobFiles.values())
         .flatMap(Collection::stream)
         .map(line -> line + "\n")
@@ -117,29 +120,28 @@ public final class CarriedState implements RestoreListener {
         .getBytes(StandardCharsets.US_ASCII);
   }
 
-  /** The files of this library that a restore puts back where they are missing. */
-  Set<Path> files() {
+  /** Returns the files of this library that a restore writes where they are missing. */
+  public Set<Path> files() {
     return Set.copyOf(jobFiles.keySet());
   }
 
   /**
-   * Reads it from an image.
+   * Reads the extras of an image.
    *
-   * @throws dev.gpuprocess.error.ImageException when it is not what this version writes, or cannot
-   *     be read
+   * @throws dev.gpuprocess.error.ImageException when the file has another format or cannot be read
    */
-  public static CarriedState read(int pid, Path images) {
+  public static ImageExtras read(int pid, Path images) {
     List<TaskSettings> tasks = new ArrayList<>();
     List<JvmPerformanceFile> files = new ArrayList<>();
     Map<Path, JobFile> jobFiles = new LinkedHashMap<>();
-    Map<Path, CarriedJobFile> cudaJobFiles = new LinkedHashMap<>();
+    Map<Path, EmbeddedJobFile> cudaJobFiles = new LinkedHashMap<>();
     try {
       for (String line : Files.readAllLines(images.resolve(FILE), StandardCharsets.US_ASCII)) {
         Optional<TaskSettings> task = TaskSettings.parse(line);
         task.ifPresent(tasks::add);
         Optional<JobFile> jobFile = JobFile.parse(line);
         jobFile.ifPresent(found -> jobFiles.put(found.path(), found));
-        Optional<CarriedJobFile> cudaJobFile = CarriedJobFile.parse(line);
+        Optional<EmbeddedJobFile> cudaJobFile = EmbeddedJobFile.parse(line);
         cudaJobFile.ifPresent(found -> cudaJobFiles.put(found.path(), found));
         if (task.isEmpty() && jobFile.isEmpty() && cudaJobFile.isEmpty()) {
           files.add(JvmPerformanceFile.parse(line).orElseThrow(() -> new IOException("a line")));
@@ -153,38 +155,41 @@ public final class CarriedState implements RestoreListener {
           Failure.of("restore", pid),
           e);
     }
-    return new CarriedState(tasks, files, jobFiles, cudaJobFiles);
+    return new ImageExtras(tasks, files, jobFiles, cudaJobFiles);
   }
 
   /**
-   * Puts copies of the CUDA driver's job files where the processes expect them. To be done before
-   * CRIU is started, and before {@link #removeWhatWasMade} or {@link #release}.
+   * Writes copies of the CUDA driver's job files where the processes expect them. To be called
+   * before CRIU is started, and before {@link #undo} or {@link #release}.
    *
-   * @param pid of the root in the image
-   * @throws dev.gpuprocess.error.ImageException with reason JOB_FILE when something else is there
+   * @param pid the pid of the root in the image
+   * @throws dev.gpuprocess.error.ImageException with reason JOB_FILE when the path is taken
    */
-  void putCudaJobFilesBack(int pid, StateDirectory state) {
-    for (CarriedJobFile file : cudaJobFiles.values()) {
+  public void putCudaJobFilesBack(int pid, StateDirectory state) {
+    for (EmbeddedJobFile file : cudaJobFiles.values()) {
       placed.add(file.putBack(pid, state));
     }
   }
 
-  /** The restore has ended. */
-  void release() {
-    placed.forEach(CarriedJobFile.Placed::release);
+  /** Releases the locks of the job files, after the restore. */
+  public void release() {
+    placed.forEach(EmbeddedJobFile.Placed::release);
     placed.clear();
   }
 
-  /** As late as possible: until the pid exists, any JVM that starts removes these files again. */
+  /**
+   * Writes the files that are missing. This is as late as possible: until the pid exists, any JVM
+   * that starts removes performance files.
+   */
   @Override
   public void preRestore() {
     for (JobFile jobFile : jobFiles.values()) {
       try {
         jobFile.putBack();
       } catch (IOException e) {
-        // If it is missing, CRIU will say so.
+        // If the file is missing, CRIU reports it.
         LOG.warn(
-            "{} cannot be put back: {}",
+            "{} cannot be written: {}",
             Printable.of(jobFile.path().toString()),
             Printable.of(String.valueOf(e.getMessage())));
       }
@@ -193,16 +198,16 @@ public final class CarriedState implements RestoreListener {
       try {
         file.putBack().ifPresent(node -> made.put(file, node));
       } catch (IOException e) {
-        // If it is missing, CRIU will say so.
+        // If the file is missing, CRIU reports it.
         LOG.warn(
-            "{} cannot be made again: {}",
+            "{} cannot be written: {}",
             Printable.of(file.path().toString()),
             Printable.of(String.valueOf(e.getMessage())));
       }
     }
   }
 
-  /** Before the tasks run, so that none runs on a CPU it may not use. */
+  /** Applies the settings of the tasks before they run, so that none runs on a wrong CPU. */
   @Override
   public void postRestore(int root) {
     Map<Integer, Integer> numbers = new HashMap<>();
@@ -215,14 +220,14 @@ public final class CarriedState implements RestoreListener {
         try {
           settings.putBack(task);
         } catch (IOException e) {
-          LOG.warn("task {} did not get back all that it had: {}", task, e.getMessage());
+          LOG.warn("some settings of task {} were not restored: {}", task, e.getMessage());
         }
       }
     }
   }
 
-  /** After a restore that failed. */
-  public void removeWhatWasMade() {
+  /** Removes the files that were written, after a restore that failed. */
+  public void undo() {
     made.forEach((file, node) -> undo(file.path(), () -> file.remove(node)));
     made.clear();
     placed.forEach(each -> undo(each.file().path(), each::undo));
@@ -237,7 +242,7 @@ public final class CarriedState implements RestoreListener {
       task.run();
     } catch (IOException e) {
       LOG.warn(
-          "{} was written for a restore that failed, and stays: {}",
+          "{} was written for a failed restore and could not be removed: {}",
           Printable.of(path.toString()),
           Printable.of(String.valueOf(e.getMessage())));
     }

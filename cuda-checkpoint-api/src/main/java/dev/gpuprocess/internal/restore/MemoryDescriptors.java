@@ -1,4 +1,4 @@
-package dev.gpuprocess.internal.dump;
+package dev.gpuprocess.internal.restore;
 
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageException;
@@ -13,8 +13,8 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * The memory files of an image, open for a restore. CRIU takes them for the files of the paths that
- * it saw at the dump, wherever the image is now.
+ * The memory files of an image, open for a restore. CRIU uses them in place of the files whose
+ * paths it recorded at the dump, so the image may have been moved.
  */
 final class MemoryDescriptors implements AutoCloseable {
 
@@ -35,7 +35,7 @@ final class MemoryDescriptors implements AutoCloseable {
       all.close();
       throw new ImageException(
           ImageException.Reason.UNREADABLE,
-          "the image of process %s was not restored, as a file of it cannot be opened: %s"
+          "the image of process %s was not restored, because a memory file cannot be opened: %s"
               .formatted(manifest.pid(), e.getMessage()),
           Failure.of("restore", manifest.pid()),
           e);

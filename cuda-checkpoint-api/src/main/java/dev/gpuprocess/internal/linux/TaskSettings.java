@@ -1,7 +1,6 @@
-package dev.gpuprocess.internal.dump;
+package dev.gpuprocess.internal.linux;
 
 import dev.gpuprocess.internal.jnr.TaskFunctions;
-import dev.gpuprocess.internal.linux.NativeLibraries;
 import dev.gpuprocess.internal.proc.ProcFs;
 import java.io.IOException;
 import java.nio.ByteBuffer;
@@ -13,17 +12,16 @@ import java.util.BitSet;
 import java.util.Optional;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
-import jnr.ffi.Runtime;
 
 /**
- * What a task (a thread) is allowed and what CRIU does not dump. A restored task would have what
- * the restoring program has. Niceness, policy and {@code oom_score_adj} CRIU does dump.
+ * The settings of a task (a thread) that CRIU does not dump. Without them a restored task has the
+ * settings of the restoring program. CRIU dumps niceness, policy and {@code oom_score_adj}.
  *
  * @param task its number in its own pid namespace, which a restore keeps
- * @param cpus the CPUs it may run on, such as {@code 0-3,8}; empty for all that there are
- * @param ioPriority as {@code ioprio_get(2)} says it
+ * @param cpus the CPUs on which it may run, such as {@code 0-3,8}; empty for all CPUs
+ * @param ioPriority as {@code ioprio_get(2)} returns it
  * @param timerSlack in nanoseconds
- * @param coredumpFilter which memory a core dump has ({@code /proc/PID/coredump_filter})
+ * @param coredumpFilter the memory that a core dump contains ({@code /proc/PID/coredump_filter})
  */
 public record TaskSettings(
     int task, String cpus, int ioPriority, long timerSlack, int coredumpFilter) {
@@ -41,22 +39,14 @@ public record TaskSettings(
   /** Loaded when first needed. */
   private static final class C {
     static final TaskFunctions LIBRARY = NativeLibraries.load(TaskFunctions.class, "c");
-
-    static long check(long result, String call) throws IOException {
-      if (result < 0) {
-        int errno = Runtime.getRuntime(LIBRARY).getLastError();
-        throw new IOException(call + ": " + LIBRARY.strerror(errno));
-      }
-      return result;
-    }
   }
 
   /**
-   * Reads those of a task.
+   * Reads the settings of a task.
    *
-   * @param task its number here
-   * @return empty when it is gone
-   * @throws IOException when they cannot be known
+   * @param task its number in the pid namespace of this JVM
+   * @return empty when the task has ended
+   * @throws IOException when a setting cannot be read
    */
   public static Optional<TaskSettings> of(int task) throws IOException {
     var status = ProcFs.status(task);
@@ -69,7 +59,7 @@ public record TaskSettings(
           new TaskSettings(
               ownNumber(task),
               isAll(cpus) ? "" : cpus,
-              (int) C.check(C.LIBRARY.syscall(IOPRIO_GET, PROCESS, task, 0), "ioprio_get"),
+              Libc.check(C.LIBRARY.syscall(IOPRIO_GET, PROCESS, task, 0), "ioprio_get"),
               Long.parseLong(read(task, "timerslack_ns")),
               Integer.parseUnsignedInt(read(task, "coredump_filter"), 16)));
     } catch (NoSuchFileException gone) {
@@ -88,17 +78,16 @@ public record TaskSettings(
   }
 
   /**
-   * The number of a task in its own pid namespace.
+   * Returns the number of a task in its own pid namespace.
    *
-   * @param task its number here
-   * @return the innermost of its numbers
+   * @param task its number in the pid namespace of this JVM
    */
   public static int ownNumber(int task) {
     String[] numbers = ProcFs.status(task).getOrDefault("NSpid", "" + task).split("\\s+");
     return Integer.parseInt(numbers[numbers.length - 1]);
   }
 
-  /** Whether a list has every CPU that is switched on: then it restricts nothing. */
+  /** Returns whether a list has every CPU that is online: such a list restricts nothing. */
   private static boolean isAll(String cpus) throws IOException {
     BitSet online = set(Files.readString(Path.of("/sys/devices/system/cpu/online")).strip());
     online.andNot(set(cpus));
@@ -121,10 +110,10 @@ public record TaskSettings(
   }
 
   /**
-   * Gives them to a task.
+   * Applies these settings to a task.
    *
-   * @param number a task here, which need not be the one with that number
-   * @throws IOException when one of them could not be set; the others were
+   * @param number the task in the pid namespace of this JVM
+   * @throws IOException when a setting cannot be applied; the others are applied
    */
   public void putBack(int number) throws IOException {
     IOException failure = null;
@@ -155,14 +144,17 @@ public record TaskSettings(
       set.set(0, MOST_CPUS);
     }
     byte[] mask = ByteBuffer.allocate(MOST_CPUS / Byte.SIZE).put(set.toByteArray()).array();
-    C.check(
-        C.LIBRARY.sched_setaffinity(number, mask.length, mask),
-        "sched_setaffinity to CPUs " + (cpus.isEmpty() ? "of this machine" : cpus));
+    int unused =
+        Libc.check(
+            C.LIBRARY.sched_setaffinity(number, mask.length, mask),
+            "sched_setaffinity to CPUs " + (cpus.isEmpty() ? "of this machine" : cpus));
   }
 
   private void setIo(int number) throws IOException {
-    C.check(
-        C.LIBRARY.syscall(IOPRIO_SET, PROCESS, number, ioPriority), "ioprio_set to " + ioPriority);
+    int unused =
+        Libc.check(
+            C.LIBRARY.syscall(IOPRIO_SET, PROCESS, number, ioPriority),
+            "ioprio_set to " + ioPriority);
   }
 
   private void setSlack(int number) throws IOException {
@@ -174,10 +166,9 @@ public record TaskSettings(
   }
 
   /**
-   * Reads what {@link #toString} wrote.
+   * Parses the text of {@link #toString}.
    *
-   * @param line one line
-   * @return empty when it is something else
+   * @return empty when the line is something else
    */
   public static Optional<TaskSettings> parse(String line) {
     Matcher text = TEXT.matcher(line);
@@ -192,7 +183,7 @@ public record TaskSettings(
         : Optional.empty();
   }
 
-  /** One line. */
+  /** Returns one line for an image. */
   @Override
   public String toString() {
     return "task %s cpus %s io %s slack %s core %s"
