@@ -70,9 +70,12 @@ class ArchitectureTest {
                 "HeldLinks.copy",
                 "HeldLinks.in",
                 "HeldLinks.write",
-                "ReadableImages.require"),
+                "DumpOperation.requireReadable"),
             "a file in CRIU's own work directory",
-            List.of("DeviceResume.failed", "DumpOperation.once", "RestoreOperation.restore"),
+            List.of(
+                "RestoreOperation.requireDevices",
+                "DumpOperation.once",
+                "RestoreOperation.restore"),
             "a file of the kernel",
             List.of("LockCheck.lockedInodes")));
   }

@@ -73,7 +73,7 @@ class SelectionTest {
     MachineUnfitException e =
         assertReason(
             MachineUnfitException.class, MachineUnfitException.Reason.NO_CRIU, this::chosen);
-    assertTrue(e.getMessage().contains("there is no such file"), e.getMessage());
+    assertTrue(e.getMessage().contains("the file does not exist"), e.getMessage());
     assertFalse(e.getMessage().contains("sudo"), "root needs none: " + e.getMessage());
   }
 
@@ -84,7 +84,7 @@ class SelectionTest {
     MachineUnfitException e =
         assertReason(
             MachineUnfitException.class, MachineUnfitException.Reason.NO_CRIU, this::chosen);
-    assertTrue(e.getMessage().contains("there is no such file"), e.getMessage());
+    assertTrue(e.getMessage().contains("the file does not exist"), e.getMessage());
     assertTrue(
         e.getMessage().contains("'false criu': it does not report its version: exit 1"),
         e.getMessage());

@@ -1,8 +1,7 @@
 package dev.gpuprocess.criu.internal.dump;
 
 import dev.gpuprocess.criu.internal.links.HeldLinks;
-import dev.gpuprocess.criu.internal.log.DumpReports;
-import dev.gpuprocess.criu.internal.log.StatsFile;
+import dev.gpuprocess.criu.internal.log.Statistics;
 import dev.gpuprocess.criu.internal.os.Deadline;
 import dev.gpuprocess.criu.internal.os.Wakeup;
 import dev.gpuprocess.criu.internal.process.CallContext;
@@ -19,6 +18,8 @@ import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.MachineUnfitException;
 import dev.gpuprocess.image.DumpReport;
+import dev.gpuprocess.internal.linux.CurrentUser;
+import dev.gpuprocess.internal.linux.DurableFiles;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.process.Processes;
@@ -79,7 +80,7 @@ public final class DumpOperation {
     if (options.endsTree()) {
       links.removeLinks(options.deadline());
     }
-    return DumpReports.read(request.work());
+    return Statistics.dump(request.work());
   }
 
   /**
@@ -93,7 +94,7 @@ public final class DumpOperation {
         try {
           once(shellJob, deadline);
           return;
-        } catch (PendingConnectionException e) {
+        } catch (DumpFailure.PendingConnectionException e) {
           boolean inTime = patience.pause() || attempt < ATTEMPTS;
           if (!inTime || deadline.passed() || e.failure().fate() != Fate.RUNNING_AGAIN) {
             throw e;
@@ -110,7 +111,7 @@ public final class DumpOperation {
     CriuResult result;
     try (Wakeup wakeup = Wakeup.by(options.cancellation())) {
       Files.deleteIfExists(log);
-      Files.deleteIfExists(request.work().resolve(StatsFile.DUMP));
+      Files.deleteIfExists(request.work().resolve(Statistics.OF_DUMP));
       result =
           criu.dump(
               request,
@@ -128,7 +129,7 @@ public final class DumpOperation {
       finish(result, stages);
     } catch (GpuCheckpointException e) {
       if (e.failure().fate() == Fate.RUNNING_AGAIN) {
-        // CRIU may not have been able to remove them itself.
+        // CRIU may not have been able to remove them.
         links.removeLinks(options.deadline());
       }
       throw e;
@@ -147,8 +148,36 @@ public final class DumpOperation {
   }
 
   private void imagesAreComplete() {
-    ReadableImages.require(subject, request);
+    requireReadable();
     links = HeldLinks.hold(request.images(), root, options);
+  }
+
+  /**
+   * Vetoes a dump whose images this user cannot read, because a CRIU of another user wrote them:
+   * they could not be verified.
+   */
+  private void requireReadable() {
+    if (CurrentUser.isRoot()) {
+      return;
+    }
+    try {
+      for (Path file : DurableFiles.list(request.images())) {
+        if (!Files.isReadable(file)) {
+          throw new ImageException(
+              ImageException.Reason.DIRECTORY,
+              "%s was refused, the process runs on: CRIU wrote %s as another user, and this user cannot read it: have CRIU run with umask 022 ('Defaults!CRIU umask=0022, umask_override' for sudo)"
+                  .formatted(subject, file),
+              Failure.of("dump", root.pid()));
+        }
+      }
+    } catch (IOException e) {
+      throw new ImageException(
+          ImageException.Reason.DIRECTORY,
+          "%s was refused, the process runs on: the images cannot be listed: %s"
+              .formatted(subject, e.getMessage()),
+          Failure.of("dump", root.pid()),
+          e);
+    }
   }
 
   private ProcStat checkProcess() {

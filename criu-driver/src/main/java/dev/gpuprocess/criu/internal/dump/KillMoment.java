@@ -15,18 +15,18 @@ import org.slf4j.LoggerFactory;
 
 /**
  * Finds a moment at which a dumping CRIU can be killed and the process that it dumps survives: one
- * at which the process executes no {@link InjectedCode}. CRIU is stopped, looked at, and let go on
- * for a moment if it has to be; so a CRIU that was stopped by somebody else goes on as well, and
- * usually ends by itself.
+ * at which the process executes no {@link InjectedCode}. CRIU is stopped, the process is inspected,
+ * and CRIU continues for a moment if the process executes such code. A CRIU that another process
+ * stopped continues as well, and usually exits.
  *
  * @param root the root of the tree that CRIU dumps
- * @param limit how long to look for such a moment
+ * @param limit the longest search for such a moment
  */
 record KillMoment(int root, Duration limit) implements CriuCall.BeforeKill {
 
   private static final Logger LOG = LoggerFactory.getLogger(KillMoment.class);
 
-  /** CRIU lets a process execute its code for some milliseconds in all. */
+  /** A process executes CRIU's code for some milliseconds during a dump. */
   private static final Duration LIMIT = Duration.ofSeconds(5);
 
   private static final int LOOKS = 10;
@@ -38,7 +38,7 @@ record KillMoment(int root, Duration limit) implements CriuCall.BeforeKill {
 
   @Override
   public void aboutToKill(int criu) {
-    // There is nothing that can be seen only now.
+    // The kill needs no preparation.
   }
 
   @Override
@@ -48,10 +48,10 @@ record KillMoment(int root, Duration limit) implements CriuCall.BeforeKill {
       if (isMoment(criu)) {
         return true;
       }
-      letGoOn(criu);
+      resume(criu);
       if (deadline.passed()) {
         LOG.warn(
-            "CRIU {} is not killed, as process {} executes code of CRIU's and would die with it;"
+            "CRIU {} is not killed, because process {} executes CRIU's code and would die too;"
                 + " CRIU gives up at its next step",
             criu.pid(),
             root);
@@ -68,19 +68,19 @@ record KillMoment(int root, Duration limit) implements CriuCall.BeforeKill {
         if (!criu.isAlive()) {
           return true;
         }
-        // What CRIU has begun ends while CRIU is stopped.
+        // A call that CRIU has begun ends while CRIU is stopped.
         if ((!ours || isStill(criu)) && !InjectedCode.runsIn(root)) {
           return true;
         }
         LockSupport.parkNanos(PAUSE_NANOS);
       }
     } catch (NativeCallException | ProcessUnreadableException e) {
-      LOG.debug("it cannot be seen what CRIU {} does", criu.pid(), e);
+      LOG.debug("CRIU {} cannot be inspected", criu.pid(), e);
     }
     return false;
   }
 
-  /** False for root's CRIU, which another user cannot stop: that one is only looked at. */
+  /** Stops CRIU; returns false for root's CRIU, which another user cannot stop. */
   private static boolean stop(ProcessIdentity criu) throws NativeCallException {
     try {
       Posix.stop(criu);
@@ -98,7 +98,7 @@ record KillMoment(int root, Duration limit) implements CriuCall.BeforeKill {
     return Processes.stat(criu).filter(stat -> stat.isStopped() || stat.state() == 'D').isPresent();
   }
 
-  private static void letGoOn(ProcessIdentity criu) {
+  private static void resume(ProcessIdentity criu) {
     try {
       Posix.resume(criu);
     } catch (NativeCallException | ProcessUnreadableException e) {

@@ -1,5 +1,6 @@
 package dev.gpuprocess.criu.internal.rpc;
 
+import dev.gpuprocess.criu.proto.Rpc.criu_req_type;
 import dev.gpuprocess.criu.internal.log.CriuFailureBuilder;
 import dev.gpuprocess.criu.internal.log.TreeOutcome;
 import dev.gpuprocess.criu.internal.os.Deadline;
@@ -36,6 +37,13 @@ public record SimpleRequest(CriuCommand command, String operation, String subjec
           Failure.of(operation, 0),
           e);
     }
+  }
+
+  /** Runs CRIU's check of this kernel. */
+  public static void check(CriuCommand command) {
+    criu_resp unused =
+        new SimpleRequest(command, "check", "CRIU's check of this kernel")
+            .require(criu_req.newBuilder().setType(criu_req_type.CHECK).build());
   }
 
   /** Makes the request and returns CRIU's reply, which reports success. */

@@ -13,9 +13,9 @@ import dev.gpuprocess.options.DumpOptions;
 import java.util.List;
 
 /**
- * Checks, before CRIU touches the tree, for processes that CRIU cannot stop. It would wait for a
- * frozen one until it is killed itself, and what it has left in the tree by then kills the tree
- * when it is thawed. It cannot trace a process whose first thread has ended.
+ * Refuses trees with processes that CRIU cannot stop, before CRIU touches the tree. CRIU would wait
+ * for a frozen process until CRIU is killed, and its injected code kills the tree when it is
+ * thawed. CRIU cannot trace a process whose first thread has ended.
  */
 public final class TreeAtRest {
 
@@ -36,7 +36,7 @@ public final class TreeAtRest {
    */
   public void require(List<Integer> descendants) {
     WorkLimit limit = WorkLimit.scanning("dump", root, options.deadline());
-    // CRIU can thaw a cgroup that it has been told to freeze.
+    // CRIU can thaw the cgroup of the option.
     boolean mayBeFrozen = options.freezeCgroup().isPresent();
     Freezer freezer = Freezer.look();
     requireFirstThread(root);
