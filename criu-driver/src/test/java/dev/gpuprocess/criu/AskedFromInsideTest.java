@@ -97,7 +97,7 @@ class AskedFromInsideTest {
   private final ToldSnapshots told = new ToldSnapshots();
   private final List<ProcessIdentity> restored = new ArrayList<>();
 
-  /** How many questions were asked, by client. */
+  /** The number of requests, by client. */
   private final Map<Path, Integer> asked = new HashMap<>();
 
   @BeforeEach
@@ -349,7 +349,7 @@ class AskedFromInsideTest {
     ProcessImage image = parked();
     assertTrue(job.isDumped());
     assertFalse(Files.exists(answerFile(client("a"))));
-    // The snapshot that was asked for may be about to find that the job is gone.
+    // The requested snapshot may be about to notice that the process is gone.
     RunningProcess unused = restore(image::restore);
     assertEquals("restored", answer(client("a")));
     assertFalse(job.isDumped());

@@ -68,7 +68,7 @@ class CancellationTest {
     }
   }
 
-  /** With truncated pages it would never end by itself. */
+  /** With truncated pages CRIU would never end. */
   @Test
   void restore_cancelledWhileItBuilds_leavesNothing() throws IOException {
     int pid;

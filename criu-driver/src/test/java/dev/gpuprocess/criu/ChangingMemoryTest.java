@@ -143,7 +143,7 @@ class ChangingMemoryTest {
     assertTrue(job.awaitExit(Duration.ofSeconds(30)), "its pid is free");
   }
 
-  /** No child is there when CRIU is told of the tree that forks one later. */
+  /** Verbs and steps; a process that forks later has no child when CRIU gets the tree. */
   private static Stream<Arguments> verbsAndSteps() {
     return Arrays.stream(Verb.values())
         .flatMap(

@@ -201,7 +201,7 @@ class CudaJobFileTest {
     assertEquals(List.of(file), in(files()));
     end(again.identity());
     assertEquals(List.of(), trainer.checkpoints.recover());
-    assertEquals(List.of(), in(files()), "a recovery removes it when nobody uses it any more");
+    assertEquals(List.of(), in(files()), "a recovery removes it when no process uses it");
   }
 
   /** Each copy has its own, in a directory that CRIU brings back. */

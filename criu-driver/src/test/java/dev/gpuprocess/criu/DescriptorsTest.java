@@ -35,7 +35,7 @@ class DescriptorsTest {
             .toArray(String[]::new));
   }
 
-  /** One that cannot be initialised when it is needed first is lost to its JVM for ever. */
+  /** A class whose first initialization fails is unusable in its JVM. */
   @Test
   @OutsideUse("A6")
   void classesNeedNoDescriptorsWhenTheyAreInitialised() {
@@ -53,7 +53,7 @@ class DescriptorsTest {
         said);
   }
 
-  /** Whoever reads "corrupt" throws the image away. */
+  /** A reader of "corrupt" would delete the image. */
   @Test
   @OutsideUse("A6")
   void imageCannotBeRead_isNotCalledCorrupt(@TempDir Path directory) throws IOException {

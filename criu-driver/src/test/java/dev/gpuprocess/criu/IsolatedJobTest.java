@@ -153,7 +153,7 @@ class IsolatedJobTest {
     assertEquals(OptionalInt.of(3), job.end(PATIENCE).orElseThrow().code());
   }
 
-  /** Nobody knows the pid of the process but the journal. */
+  /** Only the journal has the pid of the process. */
   @Test
   void restoreWhoseControllerDiedIsRecovered() throws Exception {
     RunningProcess process = launch().process();

@@ -176,7 +176,7 @@ class LaunchedJobDumpTest {
     awaitMore(file(), there);
   }
 
-  /** As when somebody has cleaned up, or the image has come from another host. */
+  /** The file was removed, or the image comes from another host. */
   @Test
   void libraryThatIsMappedIsThereAgainForTheRestore() throws IOException {
     LaunchedProcess other = trainer.launch(directory.resolve("other"), 0);

@@ -60,7 +60,7 @@ class MemoryFilesTest {
   private static final DumpOptions OPTIONS = DumpOptions.ofDefaults();
   private static final String MEMORY = "gpu/memory-1.bin";
 
-  /** With less on its GPU the driver is left alone. */
+  /** The memory of a context; the driver hook is not used for less GPU memory. */
   private static final long CONTEXT_BYTES = 256L << 20;
 
   private static final String BY_CRIU = "CRIU dumps the GPU memory: ";
@@ -310,7 +310,7 @@ class MemoryFilesTest {
     assertRight();
   }
 
-  /** An image that is superseded loses its name; what a process maps of it stays as it is. */
+  /** A superseded image loses its name; the memory that a process maps from it is unchanged. */
   @Test
   void anImageThatIsMappedCanBeSuperseded() throws IOException {
     suspended().dump(image(), OPTIONS);

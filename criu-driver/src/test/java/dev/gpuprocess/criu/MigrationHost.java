@@ -26,8 +26,8 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * A node agent in a JVM of its own, which is put into the network namespace of its host. It does
- * what it is told line by line, and answers each with a line.
+ * A node agent in a JVM of its own, in the network namespace of its host. It executes the commands
+ * of its input, one in each line, and answers each with a line.
  */
 final class MigrationHost implements AutoCloseable {
 

@@ -227,7 +227,7 @@ class OptionsTest {
       DumpOptions options = DumpDirectories.dump().external(External.unixSocket(socket)).build();
       site.dump(half, options);
       Workload.await(() -> ProcFs.stat(child).isPresent(), "the child's parent not to reap");
-      parent.close(); // so that somebody reaps the child
+      parent.close(); // so that init reaps the child
       Workload.await(() -> ProcFs.stat(child).isEmpty(), "the child to be reaped");
       int[] pair = new int[2];
       Libc.check(

@@ -21,7 +21,7 @@ import java.util.Objects;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** A pipe to somebody outside is not carried by CRIU, and CRIU does not say so. */
+/** CRIU does not dump a pipe to a process outside of the tree, and does not report it. */
 @OutsideUse("A16")
 @RequiresCriu
 class OutsidePipeTest {

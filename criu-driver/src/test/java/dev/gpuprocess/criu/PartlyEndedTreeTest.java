@@ -23,8 +23,8 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /**
- * CRIU fails, and one process of the tree has ended by itself meanwhile. The others are ended only
- * when CRIU may have begun to end the tree.
+ * CRIU fails, and one process of the tree has exited. The others are killed only if CRIU may have
+ * begun to kill the tree.
  */
 @NullUnmarked
 @OutsideUse("A1")

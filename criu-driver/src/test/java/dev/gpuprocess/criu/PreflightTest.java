@@ -303,7 +303,7 @@ class PreflightTest {
     return Long.parseLong(Files.readSymbolicLink(link).toString().replaceAll("\\D", ""));
   }
 
-  /** The inodes of a pair are no neighbours when somebody else makes sockets meanwhile. */
+  /** The inodes of a pair are not adjacent when another process creates sockets. */
   @Test
   @OutsideUse("B5")
   void hasNoObjectionToAPairOnABusyMachine() {

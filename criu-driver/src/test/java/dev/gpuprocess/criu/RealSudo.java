@@ -53,7 +53,7 @@ final class RealSudo {
       give(files, "rwxr-xr-x");
       RealSudo sudo = new RealSudo(user, files);
       Assumptions.assumeTrue(
-          allowed.isEmpty() || sudo.works(), "sudo does not let a user in who is made up");
+          allowed.isEmpty() || sudo.works(), "sudo refuses a user that does not exist");
       return sudo;
     } catch (IOException e) {
       throw new UncheckedIOException(e);

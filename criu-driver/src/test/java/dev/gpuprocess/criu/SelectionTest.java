@@ -19,7 +19,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
-/** Which way to CRIU is taken when nobody has said which. */
+/** The selection of CRIU when none was named. */
 @Tag("jdk")
 @NullUnmarked
 class SelectionTest {

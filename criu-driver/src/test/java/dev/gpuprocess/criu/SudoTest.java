@@ -13,7 +13,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
-/** The real sudo, for a user who has named no command: what it allows, and what is said if not. */
+/** The real sudo, for a user who has named no command: the permitted case, and the refusal. */
 @NullUnmarked
 class SudoTest {
 
@@ -87,7 +87,7 @@ class SudoTest {
     assertTrue(logged.contains("NOLOG_INPUT"), logged);
   }
 
-  /** An image that nobody can look at is not known to be good. */
+  /** An image that cannot be read cannot be verified. */
   @Test
   void aUmaskThatHidesWhatRootWrites_isFoundBeforeTheProcessDies()
       throws IOException, InterruptedException {

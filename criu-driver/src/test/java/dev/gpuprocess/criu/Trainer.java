@@ -109,7 +109,7 @@ final class Trainer implements AutoCloseable {
     }
   }
 
-  /** Waits until it has counted on from there. One that began anew is seen at a lower number. */
+  /** Waits until it has counted further. A process that started again has a lower number. */
   static void awaitMore(Path file, int than) {
     Awaitility.await()
         .atMost(PATIENCE)

@@ -53,7 +53,7 @@ class TrapsTest {
   private static void show(Trap trap) throws Exception {
     ASKED.add(trap.row());
     try {
-      trap.proof().show(ground());
+      trap.proof().show(fixture());
     } catch (TestAbortedException e) {
       NOT_HERE.put(trap.row(), String.valueOf(e.getMessage()));
       throw e;
@@ -63,7 +63,7 @@ class TrapsTest {
     HELD.add(trap.row());
   }
 
-  private static TrapFixture ground() throws IOException {
+  private static TrapFixture fixture() throws IOException {
     Path own = Files.createDirectory(directory.resolve("trap" + NUMBER.incrementAndGet()));
     return new TrapFixture(own, new RpcCriuDriver());
   }

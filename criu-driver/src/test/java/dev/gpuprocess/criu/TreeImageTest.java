@@ -59,7 +59,7 @@ class TreeImageTest {
   @BeforeEach
   void findCriu() {
     RealCriu.assume();
-    // With less on their GPUs the driver is left alone.
+    // The driver hook is not used for less GPU memory.
     tree.machine()
         .reconfigure(SimulatedDriver.builder().gpus(2).memory(2L << 30).contextMemory(256L << 20));
   }

@@ -241,7 +241,7 @@ class UserScenarios {
     }
   }
 
-  /** With truncated pages CRIU would never end by itself. */
+  /** With truncated pages CRIU would never end. */
   @Test
   void aRestore_cancelledWhileRootIsAtIt_leavesNothing_andCanBeRepeated() throws IOException {
     try (Workload workload = Workload.counter(directory, 2)) {

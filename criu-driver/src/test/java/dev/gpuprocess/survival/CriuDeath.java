@@ -50,13 +50,13 @@ final class CriuDeath {
     }
   }
 
-  /** Nobody dies; tells the moments of the deed. */
+  /** Runs the operation without a kill, and returns its moments. */
   List<String> rehearse() {
     deed.act(WatchedCriu.of(new RpcCriuDriver(), moments::reached, PATIENCE), subject.pid(), place);
     return moments.seen();
   }
 
-  /** Nobody dies; tells at which stages the CRIU that waits for an answer was not found. */
+  /** Runs the operation without a kill, and returns the stages at which CRIU was not found. */
   List<String> unseen() {
     List<String> unseen = new ArrayList<>();
     Consumer<String> look =
@@ -129,7 +129,7 @@ final class CriuDeath {
     }
   }
 
-  /** Nobody's fate is told when CRIU died before it was asked: at the question for its version. */
+  /** The fate if CRIU died before the operation, when its version was read: none. */
   private Fate untouched() {
     return deed == CrashedVerb.DUMP ? Fate.RUNNING_AGAIN : Fate.HALF_RESTORED_REMOVED;
   }

@@ -135,7 +135,7 @@ class CriuDeathsTest {
     assertNoneLost();
   }
 
-  /** Else its end would not be waited for when its controller is dead. */
+  /** Otherwise its end could not be awaited when its controller is dead. */
   @ParameterizedTest
   @EnumSource
   void criuIsFoundAtEveryStage(CrashedVerb deed) {

@@ -51,7 +51,7 @@ class DumpDeathTest {
   private static final Set<RecoveryOutcome> UNFINISHED =
       Set.of(RecoveryOutcome.IN_USE, RecoveryOutcome.UNREACHABLE);
 
-  /** One after the other. It is named at the end of the write. */
+  /** The steps in order. The image gets its name at the end of the write. */
   private static final List<String> STEPS = List.of("checkpoint", "write", "dump");
 
   @TempDir Path directory;
@@ -126,7 +126,7 @@ class DumpDeathTest {
     return suspended.stream().findFirst();
   }
 
-  /** It is in files that nobody has open any more: they are reached through the process. */
+  /** The memory is in files that only the process maps: they are opened through it. */
   @Test
   void whatADeadControllerHasSuspendedIsDumpedByAnotherOne() throws Exception {
     kill("write", 0);
@@ -143,7 +143,7 @@ class DumpDeathTest {
     assertRight("dumped by another controller");
   }
 
-  /** It has not been told what the driver has mapped. */
+  /** The controller did not report the mappings of the driver. */
   @Test
   void whatWasCheckpointedWhenItsControllerDiedIsDumpedByAnotherOne() throws Exception {
     FaultPoints moments = new FaultPoints();
@@ -159,7 +159,7 @@ class DumpDeathTest {
     assertRight("dumped by another controller");
   }
 
-  /** Whoever recovers gives back what they took. */
+  /** A recovery releases what the controllers took. */
   @Test
   void theNamesOfADeadControllerAreRemovedByARecovery() throws Exception {
     kill("dump", 0);

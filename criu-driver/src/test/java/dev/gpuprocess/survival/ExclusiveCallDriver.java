@@ -19,7 +19,7 @@ import java.util.function.Supplier;
  * have the same directory: each call that moves a process makes a directory there, and removes it.
  * That needs no descriptor.
  */
-record ExclusiveCallDriver(CudaDriver driver, Path directory, Consumer<Complaint> complaints)
+record ExclusiveCallDriver(CudaDriver driver, Path directory, Consumer<Violation> violations)
     implements CudaDriver {
 
   /** Counted from the one after the name. */
@@ -52,9 +52,9 @@ record ExclusiveCallDriver(CudaDriver driver, Path directory, Consumer<Complaint
       Files.createDirectory(path);
       return true;
     } catch (FileAlreadyExistsException another) {
-      complaints.accept(
-          new Complaint(
-              Complaint.Kind.WRONG,
+      violations.accept(
+          new Violation(
+              Violation.Kind.WRONG,
               function + " of process " + pid + " while another call is at it"));
       return false;
     } catch (IOException e) {

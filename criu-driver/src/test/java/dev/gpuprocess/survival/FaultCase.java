@@ -10,9 +10,9 @@ import java.util.Map;
  *
  * @param task what is done
  * @param moment when something goes wrong: its number and name
- * @param trouble what goes wrong
+ * @param injected what goes wrong
  */
-record FaultCase(Task task, String moment, InjectedFault trouble) {
+record FaultCase(Task task, String moment, InjectedFault injected) {
 
   /** Every error that a checkpoint function was seen to answer, and the unknown one. */
   private static final int[] CODES = {1, 2, 3, 304, 401, 600, 801, 999};
@@ -30,7 +30,7 @@ record FaultCase(Task task, String moment, InjectedFault trouble) {
 
   @Override
   public String toString() {
-    return row() + ": " + trouble.name();
+    return row() + ": " + injected.name();
   }
 
   /** All that can go wrong at the moments of a task. */
@@ -63,7 +63,7 @@ record FaultCase(Task task, String moment, InjectedFault trouble) {
         troubles.add(InjectedFault.journalBroken(i));
       }
       String name = "%2d %s".formatted(i, moment.replace(DRIVER, ""));
-      troubles.forEach(trouble -> cases.add(new FaultCase(task, name, trouble)));
+      troubles.forEach(injected -> cases.add(new FaultCase(task, name, injected)));
     }
     return cases;
   }

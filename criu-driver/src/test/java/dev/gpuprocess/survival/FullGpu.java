@@ -23,7 +23,7 @@ record FullGpu(GpuCheckpoints checkpoints, ControllerReport tally) {
         turnOver(checkpoints.inspect(pid));
         tally.done();
       } catch (PoisonedProcessException e) {
-        tally.complain(Complaint.Kind.LOST, e.getMessage());
+        tally.addViolation(Violation.Kind.LOST, e.getMessage());
         return;
       } catch (GpuCheckpointException e) {
         tally.refused();
@@ -39,9 +39,9 @@ record FullGpu(GpuCheckpoints checkpoints, ControllerReport tally) {
     } else if (found instanceof LockedProcess locked) {
       locked.unlock();
     } else if (found instanceof FailedProcess failed) {
-      tally.complain(Complaint.Kind.LOST, "process " + failed.pid() + " has failed");
+      tally.addViolation(Violation.Kind.LOST, "process " + failed.pid() + " has failed");
     } else if (found instanceof PoisonedProcess lost) {
-      tally.complain(Complaint.Kind.LOST, lost.toString());
+      tally.addViolation(Violation.Kind.LOST, lost.toString());
     }
   }
 }

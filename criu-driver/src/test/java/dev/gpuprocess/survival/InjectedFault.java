@@ -25,8 +25,8 @@ record InjectedFault(
       return !function.endsWith("GetState");
     }
 
-    private Fault fault(FaultCaseContext scene) {
-      return Fault.in(function).pid(scene.pid()).call(number);
+    private Fault fault(FaultCaseContext setup) {
+      return Fault.in(function).pid(setup.pid()).call(number);
     }
   }
 
@@ -46,14 +46,14 @@ record InjectedFault(
         "undo fails",
         false,
         false,
-        scene ->
-            scene
+        setup ->
+            setup
                 .machine()
                 .driver
                 .faults(
-                    call.fault(scene).after().answers(999),
-                    Fault.in("cuCheckpointProcessUnlock").pid(scene.pid()).answers(999),
-                    Fault.in("cuCheckpointProcessRestore").pid(scene.pid()).answers(999)));
+                    call.fault(setup).after().answers(999),
+                    Fault.in("cuCheckpointProcessUnlock").pid(setup.pid()).answers(999),
+                    Fault.in("cuCheckpointProcessRestore").pid(setup.pid()).answers(999)));
   }
 
   /** The call hangs until the case is over, then does what it is for. */
@@ -82,7 +82,7 @@ record InjectedFault(
         "dies inside",
         false,
         true,
-        scene -> scene.machine().driver.faults(call.fault(scene).during().kills()));
+        setup -> setup.machine().driver.faults(call.fault(setup).during().kills()));
   }
 
   /** The process dies when the call has done its work. */
@@ -91,7 +91,7 @@ record InjectedFault(
         "dies after",
         false,
         true,
-        scene -> scene.machine().driver.faults(call.fault(scene).after().kills()));
+        setup -> setup.machine().driver.faults(call.fault(setup).after().kills()));
   }
 
   /** The call breaks in the middle: the driver calls the process failed. */
@@ -101,12 +101,12 @@ record InjectedFault(
 
   private static InjectedFault fault(String name, Call call, UnaryOperator<Fault> what) {
     return new InjectedFault(
-        name, false, false, scene -> scene.machine().driver.faults(what.apply(call.fault(scene))));
+        name, false, false, setup -> setup.machine().driver.faults(what.apply(call.fault(setup))));
   }
 
   private static InjectedFault hasty(String name, Call call, UnaryOperator<Fault> what) {
     return new InjectedFault(
-        name, true, false, scene -> scene.machine().driver.faults(what.apply(call.fault(scene))));
+        name, true, false, setup -> setup.machine().driver.faults(what.apply(call.fault(setup))));
   }
 
   /** The process is killed at a moment. */
@@ -115,7 +115,7 @@ record InjectedFault(
         "killed",
         false,
         true,
-        scene -> scene.moments().at(moment, () -> scene.signal(Signals.KILL)));
+        setup -> setup.moments().at(moment, () -> setup.signal(Signals.KILL)));
   }
 
   /** The process is killed some time after a moment. */
@@ -124,7 +124,7 @@ record InjectedFault(
         "killed after " + micros + " us",
         false,
         true,
-        scene -> scene.moments().at(moment, () -> later(micros, scene, Signals.KILL)));
+        setup -> setup.moments().at(moment, () -> later(micros, setup, Signals.KILL)));
   }
 
   /** The process is stopped some time after a moment, and goes on when the case is over. */
@@ -133,15 +133,15 @@ record InjectedFault(
         "stopped after " + micros + " us",
         true,
         false,
-        scene -> scene.moments().at(moment, () -> later(micros, scene, Signals.STOP)));
+        setup -> setup.moments().at(moment, () -> later(micros, setup, Signals.STOP)));
   }
 
-  private static void later(int micros, FaultCaseContext scene, int signal) {
+  private static void later(int micros, FaultCaseContext setup, int signal) {
     Thread thread =
         new Thread(
             () -> {
               LockSupport.parkNanos(TimeUnit.MICROSECONDS.toNanos(micros));
-              scene.signal(signal);
+              setup.signal(signal);
             });
     thread.setDaemon(true);
     thread.start();
@@ -153,7 +153,7 @@ record InjectedFault(
         "cancelled",
         false,
         false,
-        scene -> scene.moments().at(moment, scene.cancellation()::cancel));
+        setup -> setup.moments().at(moment, setup.cancellation()::cancel));
   }
 
   /** The process is stopped at a moment, and goes on when the case is over. */
@@ -162,13 +162,13 @@ record InjectedFault(
         "stopped",
         true,
         false,
-        scene -> scene.moments().at(moment, () -> scene.signal(Signals.STOP)));
+        setup -> setup.moments().at(moment, () -> setup.signal(Signals.STOP)));
   }
 
   /** The CRIU at work is killed at a moment. */
   static InjectedFault criuKilled(int moment) {
     return new InjectedFault(
-        "criu killed", false, false, scene -> scene.moments().at(moment, scene::killCriu));
+        "criu killed", false, false, setup -> setup.moments().at(moment, setup::killCriu));
   }
 
   /** The journal cannot be written from a moment on. */
@@ -177,6 +177,6 @@ record InjectedFault(
         "no journal",
         false,
         false,
-        scene -> scene.moments().at(moment, () -> scene.machine().breakJournal()));
+        setup -> setup.moments().at(moment, () -> setup.machine().breakJournal()));
   }
 }

@@ -64,7 +64,7 @@ final class JobCrash {
     return "job crash: %d kills, %d lost".formatted(kills, faults.size());
   }
 
-  /** One job all the way, as long as it is not lost. */
+  /** Uses one process for all kills, as long as it is not lost. */
   static List<String> run(Path directory, int kills, long seed) {
     Random random = new Random(seed);
     List<String> faults = new ArrayList<>();
@@ -93,7 +93,7 @@ final class JobCrash {
   private Optional<String> killed(JobSubject job, long nanos) {
     try {
       if (!isKilled(job, nanos)) {
-        return Optional.of("its controller had ended by itself");
+        return Optional.of("its controller had exited");
       }
       if (!Waiting.until(PATIENCE, this::isRecovered)) {
         return Optional.of("recovery does not come to an end");

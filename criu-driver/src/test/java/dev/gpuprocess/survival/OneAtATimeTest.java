@@ -98,7 +98,7 @@ class OneAtATimeTest {
         .build();
   }
 
-  /** The driver must not be asked about a process that CRIU has stopped. */
+  /** The driver must not be called for a process that CRIU has stopped. */
   private CudaDriver unasked(AtomicInteger asked) {
     CudaDriver driver = LibCuda.in(machine.driver.directory());
     return (CudaDriver)
@@ -176,7 +176,7 @@ class OneAtATimeTest {
     assertEquals(List.of("newest"), SimulatedMachine.names(machine.images()));
   }
 
-  /** To read whole images takes long, on a disk that hangs for ever. */
+  /** Reading whole images takes long, and does not end on a disk that hangs. */
   @Test
   @OutsideUse("A20")
   void removeOlder_processIsAtWork_doneWithoutItsLock() {

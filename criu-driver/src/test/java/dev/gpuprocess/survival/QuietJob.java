@@ -42,7 +42,7 @@ record QuietJob(GpuCheckpoints checkpoints, CudaDriver driver, ControllerReport 
       return true;
     } catch (OperationInProgressException e) {
       if (calm) {
-        leftBehind("nobody but readers had to do with process " + pid + ", and " + e.getMessage());
+        leftBehind("only readers used process " + pid + ", and " + e.getMessage());
       }
       bringBack(pid);
     } catch (GpuCheckpointException e) {
@@ -59,7 +59,7 @@ record QuietJob(GpuCheckpoints checkpoints, CudaDriver driver, ControllerReport 
   }
 
   private void leftBehind(String why) {
-    tally.complain(Complaint.Kind.LEFT_BEHIND, why);
+    tally.addViolation(Violation.Kind.LEFT_BEHIND, why);
   }
 
   /** What the driver says, when it can say anything: it needs descriptors too. */

@@ -30,7 +30,7 @@ final class SimulatedMachine implements AutoCloseable {
   private static final Duration CRIU_HASTE = Duration.ofSeconds(4);
   private static final Duration CRIU_PATIENCE = Duration.ofMinutes(1);
 
-  /** With less on their GPU the driver is left alone. */
+  /** The memory of a context; the driver hook is not used for less GPU memory. */
   private static final long CONTEXT_BYTES = 256L << 20;
 
   final SimulatedDriver driver;

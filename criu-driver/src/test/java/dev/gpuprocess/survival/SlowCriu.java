@@ -9,9 +9,9 @@ import java.util.concurrent.locks.LockSupport;
 import java.util.function.ObjIntConsumer;
 
 /**
- * Makes a dump take long, as it does where much memory is written or a machine is busy: CRIU is
- * stopped now and then, in the middle, where it has the process execute code, and when it may kill
- * the tree, before it has killed or in between. It goes on when the deadline may have passed.
+ * Slows a dump down, as on a busy machine or with much memory: CRIU is stopped now and then, while
+ * the process executes injected code, and when CRIU may kill the tree. CRIU continues when the
+ * deadline may have passed.
  */
 record SlowCriu(Random random) implements ObjIntConsumer<String> {
 

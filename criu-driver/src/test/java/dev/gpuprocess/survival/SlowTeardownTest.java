@@ -40,8 +40,8 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /**
- * A process that takes long to go after it was killed, as one with much memory does. Whatever runs
- * out meanwhile, its image is all there is of it.
+ * A killed process whose teardown takes long, as with much memory. Even if a deadline passes, its
+ * image stays.
  */
 @OutsideUse("A1")
 class SlowTeardownTest {

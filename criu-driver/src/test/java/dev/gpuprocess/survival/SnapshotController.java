@@ -18,7 +18,7 @@ import java.util.concurrent.atomic.AtomicReference;
 
 /**
  * Makes snapshots from time to time in a JVM of its own, until its input ends or it is killed. It
- * tells of each in a line, and does what it is told line by line.
+ * reports each in a line, and executes the commands of its input.
  */
 final class SnapshotController {
 

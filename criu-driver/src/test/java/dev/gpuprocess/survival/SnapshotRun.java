@@ -192,7 +192,7 @@ final class SnapshotRun implements AutoCloseable {
     subject.kill();
     Optional<String> taken = restore(round);
     if (taken.isPresent()) {
-      // A stranger got its pid: that is nobody's fault.
+      // Another process got its pid, which is not a fault.
       subject.close();
       store.list().forEach(each -> FileTree.remove(each.directory()));
       subject = start();

@@ -80,7 +80,7 @@ interface Snapshotted extends AutoCloseable {
             () -> all.stream().allMatch(each -> Files.notExists(Path.of("/proc/" + each.pid()))));
   }
 
-  /** A process by itself. */
+  /** A single process. */
   record OfProcess(Subject subject) implements Snapshotted {
 
     @Override

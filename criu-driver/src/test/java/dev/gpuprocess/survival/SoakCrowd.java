@@ -19,7 +19,7 @@ import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Consumer;
 import java.util.stream.Stream;
 
-/** Jobs on a GPU that has room for half of them; nothing else is made to go wrong there. */
+/** Processes on a GPU that has memory for half of them; no other faults are injected. */
 final class SoakCrowd implements AutoCloseable {
 
   private static final int JOBS = 4;
@@ -67,7 +67,7 @@ final class SoakCrowd implements AutoCloseable {
   }
 
   /** Puts all aside, and has one after the other go on for a moment. Ends what does not. */
-  void judge(Consumer<Complaint> complaints) {
+  void judge(Consumer<Violation> violations) {
     jobs.forEach(job -> putAside(job.pid()));
     List<Subject> broken = new ArrayList<>();
     for (Subject job : jobs) {
@@ -75,9 +75,9 @@ final class SoakCrowd implements AutoCloseable {
           .ifPresent(
               why -> {
                 broken.add(job);
-                complaints.accept(
-                    new Complaint(
-                        Complaint.Kind.LOST,
+                violations.accept(
+                    new Violation(
+                        Violation.Kind.LOST,
                         "process %d of the crowd: ".formatted(job.pid()) + why));
               });
     }
@@ -115,7 +115,7 @@ final class SoakCrowd implements AutoCloseable {
     }
   }
 
-  /** Waits for calls that were given up. */
+  /** Waits for abandoned calls. */
   private void putAside(int pid) {
     Waiting.until(
         PATIENCE,

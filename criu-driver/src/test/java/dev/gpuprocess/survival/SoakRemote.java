@@ -74,20 +74,20 @@ final class SoakRemote implements AutoCloseable {
   }
 
   /** Waits until the last order is carried out; tells what must not be. */
-  List<Complaint> await() {
-    List<Complaint> complaints = new ArrayList<>();
+  List<Violation> await() {
+    List<Violation> violations = new ArrayList<>();
     try {
-      CompletableFuture.runAsync(() -> answer(complaints))
+      CompletableFuture.runAsync(() -> answer(violations))
           .orTimeout(PATIENCE_SECONDS, TimeUnit.SECONDS)
           .join();
     } catch (CompletionException e) {
       throw new IllegalStateException(
-          this + " does not come to an end, having said " + complaints, e);
+          this + " does not come to an end, having said " + violations, e);
     }
-    return complaints;
+    return violations;
   }
 
-  private void answer(List<Complaint> complaints) {
+  private void answer(List<Violation> violations) {
     try {
       for (String line = answers.readLine(); line != null; line = answers.readLine()) {
         if (line.equals(SoakController.END)) {
@@ -99,9 +99,9 @@ final class SoakRemote implements AutoCloseable {
           refused += Integer.parseInt(counts[1]);
         } else {
           String said = line;
-          complaints.add(
-              Complaint.read(line)
-                  .orElseGet(() -> new Complaint(Complaint.Kind.WRONG, this + " says " + said)));
+          violations.add(
+              Violation.read(line)
+                  .orElseGet(() -> new Violation(Violation.Kind.WRONG, this + " says " + said)));
         }
       }
     } catch (IOException e) {

@@ -21,8 +21,8 @@ import java.util.concurrent.ConcurrentLinkedDeque;
 import java.util.concurrent.atomic.AtomicInteger;
 
 /**
- * A process of the soak. It is asked to count while it is moved about, and then an answer may be
- * late or a question lost; so what is known of its number is between which two it is.
+ * A process of the soak. It counts on request while it is suspended, dumped and restored, so an
+ * answer may be late or a request lost; therefore only bounds of its number are known.
  */
 final class SoakSubject implements AutoCloseable {
 
@@ -40,7 +40,7 @@ final class SoakSubject implements AutoCloseable {
 
   private final Counter counter;
 
-  /** Of those who work on it. */
+  /** The state directory of its controllers. */
   private final StateDirectory state;
 
   /** The least number in each image of it. */
@@ -54,7 +54,7 @@ final class SoakSubject implements AutoCloseable {
   /** In this round. */
   private volatile boolean mayBreak;
 
-  /** What was done to it last, for complaints. */
+  /** What was done to it last, for violations. */
   private final Deque<String> history = new ConcurrentLinkedDeque<>();
 
   private SoakSubject(Counter counter, StateDirectory state) {
@@ -68,7 +68,7 @@ final class SoakSubject implements AutoCloseable {
   /**
    * Starts one.
    *
-   * @param state the state directory of those who will work on it
+   * @param state the state directory of its controllers
    */
   static SoakSubject start(SimulatedDriver machine, Path state) {
     return new SoakSubject(
@@ -88,9 +88,8 @@ final class SoakSubject implements AutoCloseable {
   }
 
   /**
-   * Stops it, unless it is being dumped. CRIU gives up when somebody else stops or continues what
-   * it dumps, and the process can die of that by SIGPIPE: it could not be told from one that the
-   * library lost.
+   * Stops it, unless it is being dumped. CRIU aborts when another process stops or continues the
+   * tree, and the tree can die of that by SIGPIPE, which would look like a fault of the library.
    *
    * @return whether it was stopped
    */
@@ -123,9 +122,9 @@ final class SoakSubject implements AutoCloseable {
   }
 
   /**
-   * Kills the CRIU that is restoring it. One that is in the middle of a dump is spared: the process
-   * can die with that, by SIGTRAP or SIGPIPE, and it could not be told from a process that the
-   * library lost. {@link CriuDeathsTest} kills those, and looks at what the process died of.
+   * Kills the CRIU that is restoring it. A CRIU that dumps is spared: the process can die with it,
+   * by SIGTRAP or SIGPIPE, which would look like a fault of the library. {@link CriuDeathsTest}
+   * kills those, and checks the signal of which the process died.
    */
   boolean killCriu() {
     Optional<ProcessIdentity> criu = Signals.restoringCriuOf(pid());
@@ -156,7 +155,7 @@ final class SoakSubject implements AutoCloseable {
     }
   }
 
-  /** What was done to it last, for complaints. */
+  /** What was done to it last, for violations. */
   String history() {
     return history.toString();
   }
@@ -191,8 +190,8 @@ final class SoakSubject implements AutoCloseable {
   }
 
   /**
-   * It answers in the order in which it is asked: what it has not counted when it answers was lost
-   * on the way to disk.
+   * It answers in the order of the requests: a request that is not counted when it answers was lost
+   * in a dump.
    */
   private Optional<String> counted(int number) {
     boolean right = least < number && number <= most;

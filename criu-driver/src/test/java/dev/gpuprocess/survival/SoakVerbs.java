@@ -49,7 +49,7 @@ final class SoakVerbs {
           "recover",
           "squatted");
 
-  /** Those that move no process, or only one that nobody works on. */
+  /** The verbs that move no process, or only a process without other verbs. */
   private static final Set<String> READERS = Set.of("doctor", "recover");
 
   private static final Duration AT_ONCE = Duration.ofMillis(10);
@@ -139,15 +139,15 @@ final class SoakVerbs {
     }
   }
 
-  /** In a directory that belongs to somebody else nothing is done, and nothing hangs. */
+  /** In a directory of another user no verb does anything, and none hangs. */
   private void squatted(int pid) {
     List<Path> directories = SquattedDirectories.directories(squat);
     Path squatted = directories.get(made.incrementAndGet() % directories.size());
     CheckpointedProcess suspended =
         checkpoints.toBuilder().stateDirectory(squatted).build().process(pid).suspend();
-    tally.complain(
-        Complaint.Kind.WRONG,
-        "process %s was suspended with the state directory %s, which is somebody else's"
+    tally.addViolation(
+        Violation.Kind.WRONG,
+        "process %s was suspended with the state directory %s, which belongs to another user"
             .formatted(suspended.pid(), squatted.getFileName()));
     suspended.resume();
   }
@@ -181,7 +181,7 @@ final class SoakVerbs {
     return images.resolve(pid + "-" + name + "-" + made.incrementAndGet());
   }
 
-  /** The exception names CRIU's log, which is kept for whoever reads it. */
+  /** Removes CRIU's log, which the exception names. */
   static void removeLogs(Throwable thrown) {
     if (thrown instanceof CriuException criu && criu.criu().log() != null) {
       Path directory = criu.criu().log().getParent();

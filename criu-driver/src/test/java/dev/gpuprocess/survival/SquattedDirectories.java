@@ -9,8 +9,8 @@ import java.util.List;
 import java.util.concurrent.TimeUnit;
 
 /**
- * State directories that somebody else made first, as anybody can where the parent is open to all.
- * Nothing must be done in them: no verb, and no write to what the squatter names.
+ * State directories that another user created first, as every user can in a parent that is writable
+ * by all. No verb may use them, and no file that the other user names may be written.
  */
 final class SquattedDirectories {
 

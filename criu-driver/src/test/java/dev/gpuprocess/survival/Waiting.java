@@ -6,7 +6,7 @@ import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
 import java.util.function.Supplier;
 
-/** Waits for conditions that nobody announces. */
+/** Waits for conditions by polling. */
 final class Waiting {
 
   private static final long PAUSE_NANOS = 2_000_000;

@@ -13,7 +13,7 @@ import java.util.Arrays;
 import java.util.function.Consumer;
 import java.util.function.ObjIntConsumer;
 
-/** A CRIU that tells its stages, and is given up at a deadline. */
+/** A CRIU that reports its stages, and is aborted at a deadline. */
 final class WatchedCriu {
 
   static final String STAGE = "CRIU ";

@@ -1,7 +1,7 @@
 package dev.gpuprocess.criu.internal.log;
 
-import dev.gpuprocess.criu.proto.Stats.restore_stats_entry;
 import dev.gpuprocess.criu.proto.Stats.dump_stats_entry;
+import dev.gpuprocess.criu.proto.Stats.restore_stats_entry;
 import dev.gpuprocess.criu.proto.Stats.stats_entry;
 import dev.gpuprocess.image.DumpReport;
 import dev.gpuprocess.internal.linux.PageSize;

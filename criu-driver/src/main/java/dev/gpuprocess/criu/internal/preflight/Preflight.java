@@ -1,10 +1,10 @@
 package dev.gpuprocess.criu.internal.preflight;
 
-import dev.gpuprocess.internal.proc.Capabilities.Capability;
-import dev.gpuprocess.internal.proc.Capabilities;
 import dev.gpuprocess.doctor.Finding;
 import dev.gpuprocess.doctor.Finding.Severity;
 import dev.gpuprocess.error.ProcessUnreadableException;
+import dev.gpuprocess.internal.proc.Capabilities;
+import dev.gpuprocess.internal.proc.Capabilities.Capability;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.options.DumpOptions;

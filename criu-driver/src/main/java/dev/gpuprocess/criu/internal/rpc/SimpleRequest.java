@@ -1,6 +1,5 @@
 package dev.gpuprocess.criu.internal.rpc;
 
-import dev.gpuprocess.criu.proto.Rpc.criu_req_type;
 import dev.gpuprocess.criu.internal.log.CriuFailureBuilder;
 import dev.gpuprocess.criu.internal.log.TreeOutcome;
 import dev.gpuprocess.criu.internal.os.Deadline;
@@ -8,6 +7,7 @@ import dev.gpuprocess.criu.internal.process.CriuCall;
 import dev.gpuprocess.criu.internal.process.CriuCommand;
 import dev.gpuprocess.criu.internal.process.CriuResult;
 import dev.gpuprocess.criu.proto.Rpc.criu_req;
+import dev.gpuprocess.criu.proto.Rpc.criu_req_type;
 import dev.gpuprocess.criu.proto.Rpc.criu_resp;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.GpuCheckpointException;

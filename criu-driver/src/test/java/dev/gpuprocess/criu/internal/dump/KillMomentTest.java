@@ -37,8 +37,8 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /**
- * A dump is given up while the process executes code of CRIU's, because CRIU takes long there: a
- * process whose tracer dies then dies as well.
+ * A dump is aborted while the process executes CRIU's code: a process whose tracer dies then dies
+ * as well.
  */
 @OutsideUse("A1")
 @NullUnmarked

@@ -27,32 +27,32 @@ import java.util.List;
 import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
-/** Finds out what became of the process of a case, and whether the house is tidy. */
-final class Judge {
+/** Determines the fate of the process of a case, and whether resources leaked. */
+final class Oracle {
 
   private static final Duration PATIENCE = Duration.ofMinutes(2);
 
-  private final FaultCaseContext scene;
-  private final InjectedFault trouble;
+  private final FaultCaseContext setup;
+  private final InjectedFault injected;
   private final @Nullable RuntimeException thrown;
   private final GpuCheckpoints checkpoints;
-  private final List<String> complaints = new ArrayList<>();
+  private final List<String> violations = new ArrayList<>();
 
-  Judge(FaultCaseContext scene, InjectedFault trouble, @Nullable RuntimeException thrown) {
-    this.scene = scene;
-    this.trouble = trouble;
+  Oracle(FaultCaseContext setup, InjectedFault injected, @Nullable RuntimeException thrown) {
+    this.setup = setup;
+    this.injected = injected;
     this.thrown = thrown;
-    this.checkpoints = scene.machine().checkpoints();
+    this.checkpoints = setup.machine().checkpoints();
   }
 
   /** What is not as it should be, besides the verdict. */
-  List<String> complaints() {
-    return complaints;
+  List<String> violations() {
+    return violations;
   }
 
   Verdict verdict() {
     if (thrown != null && !(thrown instanceof GpuCheckpointException)) {
-      complaints.add("it threw " + thrown);
+      violations.add("it threw " + thrown);
     }
     Verdict verdict;
     if (thrown instanceof PoisonedProcessException poisoned) {
@@ -76,7 +76,7 @@ final class Judge {
                 return Optional.empty();
               }
               try {
-                return Optional.of(Optional.of(checkpoints.inspect(scene.pid())));
+                return Optional.of(Optional.of(checkpoints.inspect(setup.pid())));
               } catch (NoSuchProcessException e) {
                 return Optional.of(Optional.<GpuProcess>empty());
               }
@@ -87,7 +87,7 @@ final class Judge {
   /** Reading takes no turn, so it does not tell whether a call that was left behind is over. */
   private boolean isBeingUndone() {
     return GpuCheckpoints.abandonedCalls() > 0
-        && checkpoints.doctor(scene.pid()).toString().contains("is at work on it");
+        && checkpoints.doctor(setup.pid()).toString().contains("is at work on it");
   }
 
   /**
@@ -95,10 +95,10 @@ final class Judge {
    * own SIGCONT. One that holds it now must see none.
    */
   private void letGoOn() {
-    List<ProcStat> threads = ProcFs.tasks(scene.pid());
+    List<ProcStat> threads = ProcFs.tasks(setup.pid());
     if (!threads.isEmpty()
         && threads.stream().allMatch(each -> each.isStopped() && !each.isHeldByTracer())) {
-      scene.signal(Signals.CONTINUE);
+      setup.signal(Signals.CONTINUE);
     }
   }
 
@@ -128,25 +128,25 @@ final class Judge {
       process.end();
       return Verdict.POISONED;
     }
-    process.replaceWith(checkpoints.open(scene.image())).resume();
+    process.replaceWith(checkpoints.open(setup.image())).resume();
     return goesOn() ? Verdict.IMAGE : Verdict.LOST;
   }
 
   private Verdict gone() {
     if (!imageExists()) {
-      return trouble.kills() ? Verdict.ENDED : Verdict.LOST;
+      return injected.kills() ? Verdict.ENDED : Verdict.LOST;
     }
-    ProcessImage image = checkpoints.open(scene.image());
+    ProcessImage image = checkpoints.open(setup.image());
     CheckpointedProcess restored = image.restore();
     // It may have been dumped while it was stopped.
-    scene.signal(Signals.CONTINUE);
+    setup.signal(Signals.CONTINUE);
     restored.resume();
     return goesOn() ? Verdict.IMAGE : Verdict.LOST;
   }
 
   private boolean imageExists() {
     try {
-      checkpoints.open(scene.image()).verify();
+      checkpoints.open(setup.image()).verify();
       return true;
     } catch (ImageException e) {
       if (e.reason() != ImageException.Reason.MISSING) {
@@ -157,8 +157,8 @@ final class Judge {
   }
 
   private boolean goesOn() {
-    Optional<String> fault = scene.subject().fault();
-    fault.ifPresent(complaints::add);
+    Optional<String> fault = setup.subject().fault();
+    fault.ifPresent(violations::add);
     return fault.isEmpty();
   }
 
@@ -167,16 +167,16 @@ final class Judge {
       controllerDies();
       List<Recovered> recovered = checkpoints.recover();
       if (!entries().isEmpty()) {
-        complaints.add("the journal has " + entries() + " after " + recovered);
+        violations.add("the journal has " + entries() + " after " + recovered);
       }
     }
-    List<String> images = SimulatedMachine.names(scene.machine().images());
+    List<String> images = SimulatedMachine.names(setup.machine().images());
     images.stream()
         .filter(name -> !name.equals("image"))
-        .forEach(name -> complaints.add("a half image is left: " + name));
+        .forEach(name -> violations.add("a half image is left: " + name));
   }
 
-  /** The exception names CRIU's log, which was kept for whoever reads it. */
+  /** Removes CRIU's log, which the exception names. */
   private static void removeLogs(@Nullable Throwable thrown) {
     if (thrown == null) {
       return;
@@ -194,7 +194,7 @@ final class Judge {
   }
 
   private List<String> entries() {
-    return SimulatedMachine.names(scene.machine().state()).stream()
+    return SimulatedMachine.names(setup.machine().state()).stream()
         .filter(name -> !name.equals("locks.d"))
         .toList();
   }
@@ -202,7 +202,7 @@ final class Judge {
   /** Makes our journal entries those of a dead controller: no process has this start time. */
   private void controllerDies() {
     for (String name : entries()) {
-      Path entry = scene.machine().state().resolve(name);
+      Path entry = setup.machine().state().resolve(name);
       try {
         String text = Files.readString(entry);
         Files.writeString(entry, text.replaceAll("controller.start=\\d+", "controller.start=1"));

@@ -8,23 +8,23 @@ import java.util.Optional;
  *
  * @param text one line
  */
-record Complaint(Kind kind, String text) {
+record Violation(Kind kind, String text) {
 
   /** How bad it is, the worst first. */
   enum Kind {
     /** A process is gone, or not what it was. */
     LOST,
-    /** A process does not run, and nobody knows that it should. */
+    /** A process does not run, and no journal says that it should. */
     LEFT_BEHIND,
     /** Anything else that a verb did or said. */
     WRONG,
-    /** Something is still there that nobody needs any more. */
+    /** A resource was not released. */
     LEAKED
   }
 
-  private static final String MARK = "complaint ";
+  private static final String MARK = "violation ";
 
-  Complaint {
+  Violation {
     text = text.replace('\n', ' ');
   }
 
@@ -33,12 +33,12 @@ record Complaint(Kind kind, String text) {
   }
 
   /** Reads a line; empty when it is none of ours. */
-  static Optional<Complaint> read(String line) {
+  static Optional<Violation> read(String line) {
     if (!line.startsWith(MARK)) {
       return Optional.empty();
     }
     String[] words = line.substring(MARK.length()).split(" ", 2);
-    return Optional.of(new Complaint(Kind.valueOf(words[0]), words[1]));
+    return Optional.of(new Violation(Kind.valueOf(words[0]), words[1]));
   }
 
   @Override

@@ -9,7 +9,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 
 /** Makes things go wrong at random on a machine. */
-final class Chaos {
+final class FaultInjector {
 
   private static final List<String> FUNCTIONS =
       List.of("GetState", "Lock", "Checkpoint", "Restore", "Unlock");
@@ -33,7 +33,7 @@ final class Chaos {
   private final VerbLog log;
   private int made;
 
-  Chaos(SimulatedMachine machine, Random random) {
+  FaultInjector(SimulatedMachine machine, Random random) {
     this.machine = machine;
     this.random = random;
     this.log = VerbLog.open(VerbLog.beside(machine.images()));

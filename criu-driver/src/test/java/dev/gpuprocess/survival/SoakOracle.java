@@ -17,33 +17,33 @@ import java.util.List;
 import java.util.Optional;
 
 /** Looks between two rounds of the soak whether everything is as it should be. */
-final class SoakJudge {
+final class SoakOracle {
 
   private static final Duration PATIENCE = Duration.ofSeconds(60);
 
   private final SimulatedMachine machine;
   private final GpuCheckpoints checkpoints;
-  private final List<Complaint> complaints = new ArrayList<>();
+  private final List<Violation> violations = new ArrayList<>();
   private int images;
   private int cameBack;
   private int replaced;
 
-  SoakJudge(SimulatedMachine machine) {
+  SoakOracle(SimulatedMachine machine) {
     this.machine = machine;
     this.checkpoints = machine.checkpoints();
   }
 
   /** What was not as it should be up to now. */
-  List<Complaint> complaints() {
-    return complaints;
+  List<Violation> violations() {
+    return violations;
   }
 
-  void complain(Complaint complaint) {
-    complaints.add(complaint);
+  void addViolation(Violation violation) {
+    violations.add(violation);
   }
 
-  private void complain(Complaint.Kind kind, String text) {
-    complain(new Complaint(kind, text));
+  private void addViolation(Violation.Kind kind, String text) {
+    addViolation(new Violation(kind, text));
   }
 
   /** How many images were made. */
@@ -61,7 +61,7 @@ final class SoakJudge {
     return replaced;
   }
 
-  /** Brings every process back, and puts a new one in place of each that nobody could. */
+  /** Resumes every process, and replaces the processes that cannot be resumed. */
   void judge(List<SoakSubject> subjects) {
     List<ProcessImage> whole = wholeImages(subjects);
     subjects.forEach(this::lookForForgotten);
@@ -89,8 +89,8 @@ final class SoakJudge {
               return machine.journal().isEmpty();
             });
     if (!none) {
-      complain(
-          Complaint.Kind.LEAKED,
+      addViolation(
+          Violation.Kind.LEAKED,
           "journal entries %s, of which a recovery tells %s".formatted(machine.journal(), told));
     }
   }
@@ -100,7 +100,7 @@ final class SoakJudge {
   }
 
   private void lost(String why) {
-    complain(Complaint.Kind.LOST, why);
+    addViolation(Violation.Kind.LOST, why);
   }
 
   /** What does not run is in the journal, so that it is found when its controller dies. */
@@ -118,14 +118,14 @@ final class SoakJudge {
               return noted || isSettled(subject, states);
             });
     if (!known) {
-      complain(
-          Complaint.Kind.LEFT_BEHIND,
+      addViolation(
+          Violation.Kind.LEFT_BEHIND,
           "the journal does not know of process %d: %s%s"
               .formatted(subject.pid(), states.get(states.size() - 1), verbsOf(subject.pid())));
     }
   }
 
-  /** Whether nobody has to be told of it; else says why. */
+  /** Returns whether the process is in a known state; otherwise reports why not. */
   private boolean isSettled(SoakSubject subject, List<String> states) {
     try {
       GpuProcess found = checkpoints.inspect(subject.pid());
@@ -151,7 +151,7 @@ final class SoakJudge {
             .filter(subject -> subject.pid() == image.manifest().pid())
             .forEach(subject -> subject.imageFound(name));
       } catch (ImageException e) {
-        complain(Complaint.Kind.WRONG, "not a whole image: " + e.getMessage());
+        addViolation(Violation.Kind.WRONG, "not a whole image: " + e.getMessage());
       }
     }
     return whole;
@@ -228,7 +228,7 @@ final class SoakJudge {
     for (Subject job : quiet) {
       GpuProcess found = checkpoints.inspect(job.pid());
       if (!(found instanceof RunningProcess)) {
-        complain(Complaint.Kind.LEFT_BEHIND, "the quiet job " + job.pid() + " is " + found);
+        addViolation(Violation.Kind.LEFT_BEHIND, "the quiet job " + job.pid() + " is " + found);
         SoakVerbs.bringBack(found);
       }
       job.fault().ifPresent(why -> lost("the quiet job " + job.pid() + ": " + why));
