@@ -145,7 +145,7 @@ class LaunchedJobDumpTest {
     assertTrue(there.stream().noneMatch(mapping -> isDevice(mapping.name())));
   }
 
-  /** A file by which the simulated driver counts memory is none: there is no such on a real GPU. */
+  /** The file by which the simulated driver counts memory does not count: a real GPU has none. */
   private static boolean isDevice(String name) {
     return name.contains("/dev/nvidia") && !name.contains("/dev/nvidia-usage/");
   }
@@ -171,7 +171,8 @@ class LaunchedJobDumpTest {
     RunningProcess process = job.process();
     UnsupportedResourceException e =
         assertThrows(UnsupportedResourceException.class, () -> process.snapshot(image()));
-    assertTrue(e.getMessage().contains("start the job with a file in its place"), e.getMessage());
+    assertTrue(
+        e.getMessage().contains("start the process with a file in its place"), e.getMessage());
     int there = count(file());
     awaitMore(file(), there);
   }

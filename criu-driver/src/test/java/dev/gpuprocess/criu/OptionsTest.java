@@ -392,7 +392,7 @@ class OptionsTest {
         List.of("file-validation filesize", "ghost-fiemap"),
         Files.readAllLines(site.work().resolve(ConfigFile.NAME)));
     assertFalse(Files.exists(other.work().resolve(ConfigFile.NAME)));
-    // CRIU has read it: there are no build ids in these images.
+    // CRIU has read the option: these images have no build ids.
     assertTrue(
         Files.size(site.images().resolve("files.img"))
             < Files.size(other.images().resolve("files.img")));

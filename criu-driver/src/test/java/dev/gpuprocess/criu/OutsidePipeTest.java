@@ -68,7 +68,7 @@ class OutsidePipeTest {
       String text = found.get(0).toString();
       assertTrue(text.contains("descriptor 1: pipe:[" + inode + "] is its standard output"), text);
       assertTrue(text.contains("process " + ProcessHandle.current().pid() + " (java)"), text);
-      assertTrue(text.contains("start the job with a file in its place"), text);
+      assertTrue(text.contains("start the process with a file in its place"), text);
       String option = "DumpOptions.external(External.pipe(%d))".formatted(inode);
       assertEquals(option, Objects.requireNonNull(found.get(0).resource()).option());
 
@@ -96,7 +96,7 @@ class OutsidePipeTest {
       List<Finding> found = problems(reader, DumpOptions.ofDefaults());
       assertEquals(1, found.size(), found::toString);
       assertTrue(
-          found.get(0).what().contains("the next read would return end of file"), found::toString);
+          found.get(0).what().contains("the next read returns end of file"), found::toString);
     } finally {
       reader.destroyForcibly().waitFor();
     }

@@ -23,7 +23,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** CRIU says that a pid is taken, as on a busy machine, although there is no such process. */
+/** CRIU reports a taken pid, as on a busy machine, although no process has it. */
 @NullUnmarked
 class PidNotYetFreeTest {
 

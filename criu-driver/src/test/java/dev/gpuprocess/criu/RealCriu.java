@@ -15,7 +15,7 @@ public final class RealCriu {
 
   private RealCriu() {}
 
-  /** Skips the test that calls it if there is none; fails it if one was named and does not work. */
+  /** Skips a test without CRIU; fails it if a CRIU was named and does not work. */
   public static void assume() {
     Assumptions.assumeTrue(MISSING.isEmpty(), () -> MISSING.orElse(""));
   }

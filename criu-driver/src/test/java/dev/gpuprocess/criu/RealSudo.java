@@ -27,7 +27,7 @@ final class RealSudo {
   }
 
   /**
-   * Writes the files that replace those of the machine, or aborts the test where there is no sudo.
+   * Writes the files that replace those of the machine, or aborts the test without sudo.
    *
    * @param defaults of sudoers, such as {@code use_pty}
    * @param allowed what the user may run CRIU by

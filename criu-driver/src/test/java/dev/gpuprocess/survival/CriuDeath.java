@@ -150,7 +150,7 @@ final class CriuDeath {
    * The controlling JVM dies.
    *
    * @param moment at which it ends itself, -1 for none
-   * @param nanos after which it is ended, when there is no moment
+   * @param nanos the time after which it is killed, if no moment is given
    */
   Optional<String> ofController(int moment, long nanos) {
     Process controller =

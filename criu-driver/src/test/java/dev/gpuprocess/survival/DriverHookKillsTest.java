@@ -82,7 +82,7 @@ class DriverHookKillsTest {
         assertEquals(WHOLE, pattern.verify(), when);
         assertEquals(0, threads(pattern), when);
         assertEquals(0, SaveFileMappings.bytes((int) pattern.pid()), when);
-        // What the last one left is no hindrance for the next one.
+        // The remains of the last controller do not disturb the next one.
         RunningProcess unused = checkpoints.process(pattern.pid()).suspend().resume();
         assertEquals(WHOLE, pattern.verify(), when);
         pattern.touch(i + 2);

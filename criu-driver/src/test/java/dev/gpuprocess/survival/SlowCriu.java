@@ -64,7 +64,7 @@ record SlowCriu(Random random) implements ObjIntConsumer<String> {
     thread.start();
   }
 
-  /** Tries again while there are no descriptors to look at it with. */
+  /** Repeats the check while this JVM has no free descriptor. */
   private static void send(ProcessIdentity criu, int signal) {
     Waiting.until(
         PATIENCE,

@@ -197,7 +197,7 @@ final class SoakVerbs {
     }
   }
 
-  /** False while there are no descriptors. What stays is found as a leak. */
+  /** Returns false without free descriptors. Remaining files are found as leaks. */
   private static boolean isRemoved(Path directory) {
     try {
       if (Files.exists(directory)) {

@@ -13,7 +13,7 @@ final class Waiting {
 
   private Waiting() {}
 
-  /** Asks until there is an answer; empty when there is none in time. */
+  /** Polls until the result is present; empty at the deadline. */
   static <T> Optional<T> forValue(Duration patience, Supplier<Optional<T>> question) {
     long end = System.nanoTime() + patience.toNanos();
     while (true) {

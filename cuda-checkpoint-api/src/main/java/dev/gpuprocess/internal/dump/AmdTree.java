@@ -31,7 +31,7 @@ public final class AmdTree {
   /**
    * Returns the AMD process of a root.
    *
-   * @throws NoSuchProcessException when there is no process with this pid
+   * @throws NoSuchProcessException when no process has this pid
    * @throws ProcessUnfitException with reason NOT_AMD when it is not an AMD process
    */
   public static TrackedTree find(EngineContext context, long pid) {
@@ -76,7 +76,7 @@ public final class AmdTree {
   /**
    * Returns a device file of an AMD GPU that a tree has open.
    *
-   * @return empty when it has none, or also has a device file of NVIDIA's driver
+   * @return empty without such a file, or with a device file of NVIDIA's driver
    */
   public static Optional<String> deviceOf(int root) {
     List<Integer> all = ProcFs.tree(root);

@@ -33,12 +33,12 @@ import java.util.Optional;
 import java.util.Set;
 
 /**
- * Checks the children of a tree that are no members and hold a GPU, and releases what they
- * inherited. Forked workers inherit the driver's descriptors and mappings; the driver does not know
- * about them, so it cannot close them, and CRIU cannot dump them.
+ * Checks children that hold a GPU and are not members, and releases their inherited device files.
+ * Forked workers inherit the driver's descriptors and mappings; the driver does not know about
+ * them, so it cannot close them, and CRIU cannot dump them.
  *
- * <p>A snapshot releases while its process is on the GPU. That is as safe, since to the driver it
- * looks like the exit of such a child; a refusal comes before the process has lost its GPU, and the
+ * <p>A snapshot releases while its process is on the GPU. That is safe, because the driver treats
+ * it as the exit of such a child; a refusal comes before the process has lost its GPU, and the
  * pause is shorter. A dump releases when all other checks have passed. If the dump fails later, the
  * children continue without device files that they cannot use.
  */
@@ -70,8 +70,8 @@ public final class TreeCheck {
   }
 
   /**
-   * Refuses a tree in which a child that is no member has CUDA state that is not checkpointed, or
-   * holds device files that cannot be released, or is frozen. Changes nothing.
+   * Refuses a tree in which a child that is not a member has CUDA state that is not checkpointed,
+   * or holds device files that cannot be released, or is frozen. Changes nothing.
    *
    * @return the children whose device files are to be released
    */

@@ -24,7 +24,7 @@ final class ChunkChecksum {
 
   static final int BUFFER_BYTES = 256 << 10;
 
-  /** The size of the heap buffer that is used when there is no direct memory. */
+  /** The size of the heap buffer that is used without direct memory. */
   private static final int HEAP_BYTES = 64 << 10;
 
   /**
@@ -108,7 +108,7 @@ final class ChunkChecksum {
     try {
       return ByteBuffer.allocateDirect(BUFFER_BYTES);
     } catch (OutOfMemoryError limited) {
-      // Each attempt takes the JDK half a second, so there is no other attempt.
+      // Each attempt takes the JDK half a second, so this is the last one.
       BUFFERS_LEFT.set(0);
       return null;
     }

@@ -310,8 +310,8 @@ public final class StagedImage implements AutoCloseable {
   }
 
   /**
-   * Checks that there are no memory files that the manifest will not list, since a restore would
-   * refuse such an image when the process is gone.
+   * Refuses memory files that the manifest will not list: a restore would refuse the image when the
+   * process is gone.
    */
   private void requireNoOther(PinnedDirectory image) throws IOException {
     Path directory = image.path().resolve(MemoryFile.DIRECTORY);

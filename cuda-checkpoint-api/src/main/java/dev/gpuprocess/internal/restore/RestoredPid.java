@@ -55,7 +55,7 @@ final class RestoredPid {
         isIsolated ? NO_PIDS + ThreadLocalRandom.current().nextInt(NO_PIDS) : manifest.pid();
   }
 
-  /** Returns the pid; a number that is no pid until CRIU has made an isolated process. */
+  /** Returns the pid. For an isolated process this is a placeholder, larger than every pid. */
   int number() {
     return number;
   }

@@ -28,7 +28,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/** A job names files, and exchanges them, that root carries for it in an image. */
+/** A process of another user names files that root stores in its image, and replaces them. */
 @RequiresRoot("carries files of another user")
 @Timeout(120)
 class HostileExtrasTest {
@@ -62,7 +62,7 @@ class HostileExtrasTest {
     return Math.toIntExact(job.pid());
   }
 
-  /** A process of the user that was started with the name of a job file. */
+  /** Starts a process of the user with the name of a job file. */
   private void start(Path jobFile) throws IOException {
     job = stranger.start("export CUDA_CHECKPOINT_JOB_FILE=\"$0\"; " + SLEEPER, jobFile);
     awaitProgram("sleep");
@@ -77,7 +77,7 @@ class HostileExtrasTest {
     return ImageExtras.of(pid(), DRIVER_590);
   }
 
-  /** As a restore reads it from an image. */
+  /** Returns the extras that a restore reads from an image. */
   private ImageExtras fromImage(byte[] text) throws IOException {
     Files.write(directory.resolve(ImageExtras.FILE), text);
     return ImageExtras.read(7, directory);

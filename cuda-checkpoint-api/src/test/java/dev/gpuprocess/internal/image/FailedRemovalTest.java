@@ -22,11 +22,11 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
-/** What this JVM could not remove, on a file system that was read-only for a moment, goes later. */
+/** Images that could not be removed, because the file system was read-only, are removed later. */
 @RequiresRoot("mounts a file system")
 class FailedRemovalTest {
 
-  /** Each removes what is left beside an image. */
+  /** The operations that remove partial images beside an image. */
   private enum Sweep {
     NEXT_IMAGE,
     REMOVE_OLDER,
@@ -56,7 +56,7 @@ class FailedRemovalTest {
     return partial.get(0);
   }
 
-  /** Leaves the file system read-only, as what is left is removed as soon as that is possible. */
+  /** Leaves the file system read-only, because the image is removed as soon as possible. */
   private Path failToRemoveAnImage() throws Exception {
     try (StagedImage staged =
         StagedImage.create(mount.path().resolve("failed"), TestImages.PROCESS, 0, null)) {

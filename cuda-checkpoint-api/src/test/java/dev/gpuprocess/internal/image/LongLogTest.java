@@ -13,7 +13,7 @@ import org.jspecify.annotations.NullUnmarked;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** A log that CRIU has filled with one line again and again does not take a GiB for a day. */
+/** A log that CRIU has filled with repeated lines is shortened. */
 @NullUnmarked
 @OutsideUse("D7")
 class LongLogTest {

@@ -31,7 +31,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** What a policy removes from a store, and what stays whatever it says. */
+/** The images that a policy removes from a store, and those that always stay. */
 class PruneTest {
 
   private static final Instant FIRST = Instant.parse("2026-11-21T10:00:00Z");

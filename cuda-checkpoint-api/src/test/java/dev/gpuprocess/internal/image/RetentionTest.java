@@ -25,7 +25,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** What an image supersedes, and what it does not. */
+/** The images that a newer image supersedes. */
 class RetentionTest {
 
   private static final Instant FIRST = Instant.parse("2026-11-21T10:00:00Z");
@@ -80,7 +80,7 @@ class RetentionTest {
     assertEquals(List.of("newest"), left());
   }
 
-  /** Its dump would fail, or go on with what is left and end the process for that. */
+  /** Otherwise its dump would fail, or kill the process for an incomplete image. */
   @Test
   void keep_imageThatAnotherMachineIsWriting_stays() throws IOException {
     image("old", 0);

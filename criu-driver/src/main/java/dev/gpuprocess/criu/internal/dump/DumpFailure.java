@@ -193,7 +193,7 @@ final class DumpFailure {
                     builder.criu()));
   }
 
-  /** Returns whether CRIU could not stop the root, by its log if there is no errno. */
+  /** Returns whether CRIU could not stop the root, by its log if the errno is missing. */
   private boolean neverStopped(CriuFailureBuilder builder) {
     if (loadsPlugin && !builder.errors().isEmpty()) {
       return false; // CRIU failed to load the plugin, which it does before it stops the tree

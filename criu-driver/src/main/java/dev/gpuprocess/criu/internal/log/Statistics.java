@@ -18,8 +18,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * CRIU's statistics of a dump or a restore: two magic numbers, a size, one message. They are zero
- * if there is no such file, since a dump or restore is good without it.
+ * CRIU's statistics of a dump or a restore: two magic numbers, a size, one message. Without such a
+ * file they are zero, since a dump or restore is good without them.
  */
 public final class Statistics {
 

@@ -137,7 +137,7 @@ final class PipeCheck {
                     : "the pipe has no writer, and the next read returns end of file");
     String option = "DumpOptions.external(External.pipe(%s))".formatted(inode);
     String cure =
-        "start the job with a file in its place, or set %s and give the restore another with InheritedDescriptor.pipe(%s)"
+        "start the process with a file in its place, or set %s and give the restore another with InheritedDescriptor.pipe(%s)"
             .formatted(option, inode);
     for (ResourceRef place : ends.places.stream().distinct().toList()) {
       int number = Integer.parseInt(place.handle());
