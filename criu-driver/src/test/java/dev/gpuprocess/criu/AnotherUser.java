@@ -155,7 +155,7 @@ final class AnotherUser implements AutoCloseable {
     return likeSudo() + " " + criuAsRoot(criu);
   }
 
-  /** What root has to run for this user. */
+  /** The program that root provides for this user. */
   String criuAsRoot(List<String> criu) {
     return RealCriu.forOtherUsers(directory, criu);
   }
@@ -170,7 +170,7 @@ final class AnotherUser implements AutoCloseable {
     return directory.resolve("home");
   }
 
-  /** What a program of root's stands in for, before all others on the user's path. */
+  /** Links a program of root's first on the user's path. */
   private Path programs() {
     return directory.resolve("bin");
   }

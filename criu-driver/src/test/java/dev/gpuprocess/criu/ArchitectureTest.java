@@ -10,7 +10,7 @@ import java.util.List;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
 
-/** What docs/architecture.md says of the packages of this module. */
+/** The rules of docs/architecture.md for the packages of this module. */
 class ArchitectureTest {
 
   private static final String GENERATED = "dev.gpuprocess.criu.proto..";
@@ -48,7 +48,7 @@ class ArchitectureTest {
         .check(HOUSE.classes());
   }
 
-  /** What a job names is opened with the permissions of the job, or not at all. */
+  /** Paths named by a process are opened with the permissions of that process. */
   @Test
   void pathsOfJobsAreOpenedAsTheJob() {
     HOUSE.requireUntrustedPaths(

@@ -31,7 +31,7 @@ public final class BadCriu {
                     : method.invoke(driver, args));
   }
 
-  /** Has something to seal. */
+  /** Creates a file to be sealed. */
   private static DumpListener writing(DumpRequest request, DumpListener listener) {
     return new DumpListener() {
       @Override

@@ -8,7 +8,7 @@ import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Set;
 
-/** Reads a good image with fewer descriptors than that needs; a JVM of its own. */
+/** Reads a good image with too few descriptors, in a JVM of its own. */
 final class DescriptorlessReader {
 
   /** More than reading needs. */

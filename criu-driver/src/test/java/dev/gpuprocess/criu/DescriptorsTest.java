@@ -19,7 +19,7 @@ import org.junit.jupiter.api.io.TempDir;
 @Tag("jdk")
 class DescriptorsTest {
 
-  /** JNR fills an array after a failed call too, with what are not descriptors of ours. */
+  /** JNR fills an array after a failed call too, with numbers that are not descriptors. */
   @Test
   @OutsideUse("A6")
   void criuCannotBeStarted_nothingOfOthersIsClosed_andNoLogStays() {

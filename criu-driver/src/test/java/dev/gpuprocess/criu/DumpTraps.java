@@ -116,7 +116,7 @@ final class DumpTraps {
     }
   }
 
-  /** CRIU says EBADRQC and no more; its reason is on stderr only. */
+  /** CRIU returns only EBADRQC; its reason is on stderr. */
   private static void assertNothingButPrinted(RawCriu.Said said, String reason) {
     assertFalse(said.success());
     assertEquals(EBADRQC, said.errno());
@@ -229,7 +229,7 @@ final class DumpTraps {
     return held;
   }
 
-  /** CRIU fails without a number, and its log says this. */
+  /** CRIU fails without an errno, and its log has this. */
   private static void assertLogged(DumpDirectories site, RawCriu.Said said, String reason) {
     assertFalse(said.success());
     assertEquals(0, said.errno());

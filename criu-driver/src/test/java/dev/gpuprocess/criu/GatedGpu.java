@@ -14,20 +14,20 @@ import java.util.concurrent.atomic.AtomicInteger;
 /** A driver whose GPUs are busy, and whose checkpoints wait for the test. */
 final class GatedGpu implements CudaDriver {
 
-  /** Locks that may take longer find that the work that is under way has ended. */
+  /** Locks with a longer timeout succeed, because the work has ended. */
   private static final Duration WORK = Duration.ofSeconds(1);
 
   private final CudaDriver driver;
 
-  /** Locks that gave up. */
+  /** The number of locks that timed out. */
   final AtomicInteger refused = new AtomicInteger();
 
   volatile boolean busy;
 
-  /** Whether a checkpoint was begun. */
+  /** Released when a checkpoint has begun. */
   volatile boolean atGate;
 
-  /** Opened, checkpoints go on. */
+  /** Checkpoints wait for this. */
   volatile CountDownLatch gate = new CountDownLatch(0);
 
   GatedGpu(CudaDriver driver) {

@@ -44,13 +44,13 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Jobs with pids of their own, whose image is restored many times at once. */
+/** Isolated processes, whose image is restored many times at once. */
 @RequiresRoot("makes namespaces")
 class IsolatedJobTest {
 
   private static final int COPIES = 8;
 
-  /** In the job's own {@code /dev/shm}: no copy writes where another one does. */
+  /** A file in the process's own {@code /dev/shm}, so that copies do not share it. */
   private static final Path FILE = Path.of("/dev/shm/count");
 
   @TempDir Path directory;

@@ -37,7 +37,7 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Launched jobs that go to disk and come back, with real CRIU and the simulated driver. */
+/** Dumps and restores of launched processes, with real CRIU and the simulated driver. */
 @Tag("jdk")
 @RequiresRoot("is the parent of what CRIU restores, and traces it")
 class LaunchedJobDumpTest {

@@ -197,7 +197,7 @@ class MainJobTest {
     }
   }
 
-  /** As by an operator, after the controller that ran out of memory has gone. */
+  /** An operator restores it after the death of the controller. */
   @Test
   void poisonedProcessThatAnotherControllerFindsComesBackFromItsFallbackImage() {
     try (Counter counter = Counter.start(machine)) {

@@ -43,7 +43,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Each message says what happened and what to do about it. */
+/** Each message names the event and the remedy. */
 @OutsideUse("B6")
 class MessagesTest {
 

@@ -63,7 +63,7 @@ final class MigrationHost implements AutoCloseable {
     throw new AssertionError("the host ended: " + said);
   }
 
-  /** Tells it to do something and waits until it is done. */
+  /** Sends it a command and waits until it is executed. */
   String tell(String command) throws IOException {
     commands.write(command + "\n");
     commands.flush();
@@ -139,7 +139,7 @@ final class MigrationHost implements AutoCloseable {
       return checkpoints.process(Long.parseLong(pid)).suspend();
     }
 
-    /** With its GPUs swapped if a last word says so. */
+    /** Swaps the GPUs if the last argument requests it. */
     private String resumed(CheckpointedProcess job, String[] words) {
       ResumeOptions.Builder options = ResumeOptions.builder();
       if (words[words.length - 1].equals("swapped")) {

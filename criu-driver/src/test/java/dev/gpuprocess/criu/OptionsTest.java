@@ -43,11 +43,11 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
-/** Options that change what the real CRIU does, each proven by what the tree is like afterwards. */
+/** Options of the real CRIU, each proven by the state of the tree afterwards. */
 @NullUnmarked
 class OptionsTest {
 
-  /** Connects to itself, then says so in a file. */
+  /** Connects to itself, then writes a file. */
   private static final String CONNECTED =
       """
       use Socket; $SIG{HUP} = 'IGNORE';

@@ -102,7 +102,7 @@ class OutsidePipeTest {
     }
   }
 
-  /** It has no reader now, and none after a restore: nothing is lost. */
+  /** The pipe has no reader now or after a restore: nothing is lost. */
   @Test
   void aPipeThatNobodyReads_isNoProblem() throws Exception {
     Process writer =

@@ -63,7 +63,7 @@ class PartlyEndedTreeTest {
     return e;
   }
 
-  /** As when it is killed for want of memory during a long postDump: the tree goes on at once. */
+  /** CRIU is killed during a long postDump, as by the OOM killer: the tree continues at once. */
   @Test
   void criuThatDiesBeforeItHasOurConsent() {
     Path file = directory.resolve("criu.pid");

@@ -27,7 +27,7 @@ import org.junit.jupiter.api.io.TempDir;
 @NullUnmarked
 class PidNotYetFreeTest {
 
-  /** Answers restores with EEXIST as often as the file says; all else is the real CRIU's. */
+  /** Answers restores with EEXIST as often as the file requests; otherwise runs the real CRIU. */
   private static final String REFUSING =
       """
       #!/usr/bin/perl
@@ -98,7 +98,7 @@ class PidNotYetFreeTest {
     TrapFixture.assertNothingLeft(pid);
   }
 
-  /** Has a child of that number: clone3 with set_tid takes it without a race. */
+  /** Creates a child with this pid: clone3 with set_tid takes it without a race. */
   private static final String TAKE =
       """
       my ($wanted, $ready) = @ARGV;

@@ -20,7 +20,7 @@ public final class RealCriu {
     Assumptions.assumeTrue(MISSING.isEmpty(), () -> MISSING.orElse(""));
   }
 
-  /** What starts the one that works here. */
+  /** Returns the command of the CRIU that works here. */
   public static List<String> command() {
     assume();
     return List.of(new CriuFinder(new CriuLocator()).find("test").program().toString());

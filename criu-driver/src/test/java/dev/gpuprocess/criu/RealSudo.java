@@ -96,7 +96,7 @@ final class RealSudo {
     return line;
   }
 
-  /** How to start a main class of the tests as the user. */
+  /** Returns a builder that starts a main class of the tests as the user. */
   ProcessBuilder jvm(Class<?> main, List<String> properties) {
     ProcessBuilder builder = user.jvm(main, properties);
     return builder.command(inside(builder.command()));

@@ -133,7 +133,7 @@ final class RestoreTraps {
             }));
   }
 
-  /** CRIU fails without a useful word, and the pid that it names is not to be signalled. */
+  /** CRIU fails without a reason, and the pid that it reports must not be signalled. */
   private static void assertFailsRaw(DumpDirectories site, int pid, String criuSays) {
     RawCriu.Said said = RawCriu.restoreOfEnded(site);
     assertFalse(said.success());

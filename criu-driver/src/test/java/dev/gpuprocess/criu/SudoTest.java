@@ -34,7 +34,7 @@ class SudoTest {
     }
   }
 
-  /** What the driver says, when sudoers is like this and CRIU is at this place. */
+  /** Returns the driver's message for this sudoers file and this path of CRIU. */
   private String said(String defaults, List<Path> allowed, String criu, String... arguments)
       throws IOException, InterruptedException {
     ProcessBuilder builder =

@@ -37,7 +37,7 @@ import java.time.Duration;
 import java.util.List;
 import org.junit.jupiter.api.Assumptions;
 
-/** Section 0 of the facts: ten things that bite. */
+/** Section 0 of the facts: ten traps. */
 final class TenTraps {
 
   private static final int EEXIST = 17;

@@ -19,7 +19,7 @@ import org.junit.jupiter.api.TestFactory;
 import org.junit.jupiter.api.io.TempDir;
 import org.opentest4j.TestAbortedException;
 
-/** Everything that is known to bite, shown on the real CRIU, and what the driver makes of it. */
+/** All known traps, shown on the real CRIU, and how the driver handles them. */
 class TrapsTest {
 
   private static final List<String> ASKED = new ArrayList<>();

@@ -31,7 +31,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** What CRIU would not get hold of is seen before it touches the tree. */
+/** Processes that CRIU cannot stop are found before it touches the tree. */
 class TreeAtRestTest {
 
   @TempDir Path directory;

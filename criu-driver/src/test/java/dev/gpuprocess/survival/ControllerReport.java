@@ -11,12 +11,12 @@ final class ControllerReport {
   private final AtomicInteger refused = new AtomicInteger();
   private final List<Violation> violations = new ArrayList<>();
 
-  /** A verb, or a row of them, went through. */
+  /** Counts a verb, or a sequence of verbs, that succeeded. */
   void done() {
     done.incrementAndGet();
   }
 
-  /** It ended with an exception of the library. */
+  /** Counts a verb that failed with an exception of the library. */
   void refused() {
     refused.incrementAndGet();
   }

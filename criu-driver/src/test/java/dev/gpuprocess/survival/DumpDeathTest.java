@@ -41,7 +41,7 @@ import org.junit.jupiter.api.io.TempDir;
 @RequiresRoot("traces the process")
 class DumpDeathTest {
 
-  /** More of them: {@code -Dgpuprocess.dump.kills=200}. */
+  /** The number of kills; more: {@code -Dgpuprocess.dump.kills=200}. */
   private static final int KILLS = Integer.getInteger("gpuprocess.dump.kills", 6);
 
   private static final int MEBIBYTES = 80;
@@ -110,7 +110,7 @@ class DumpDeathTest {
     }
   }
 
-  /** What a recovery leaves suspended, once nothing is at work on it any more. */
+  /** Returns the process that a recovery leaves suspended, when no verb works on it. */
   private Optional<CheckpointedProcess> recovered(String when) {
     List<CheckpointedProcess> suspended = new ArrayList<>();
     await(when)

@@ -22,7 +22,7 @@ import java.util.function.Supplier;
 record ExclusiveCallDriver(CudaDriver driver, Path directory, Consumer<Violation> violations)
     implements CudaDriver {
 
-  /** Counted from the one after the name. */
+  /** The index of the first argument after the name. */
   private static final int START_TICKS = 19;
 
   private <T> T alone(int pid, String function, Supplier<T> call) {
@@ -37,7 +37,7 @@ record ExclusiveCallDriver(CudaDriver driver, Path directory, Consumer<Violation
     }
   }
 
-  /** Empty also for want of descriptors; then nothing is noticed. */
+  /** Empty also without free descriptors; then violations are not detected. */
   private static Optional<String> startTicks(int pid) {
     try {
       String stat = Files.readString(Path.of("/proc", Integer.toString(pid), "stat"));

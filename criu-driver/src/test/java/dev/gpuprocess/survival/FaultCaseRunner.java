@@ -14,7 +14,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import org.jspecify.annotations.Nullable;
 
-/** Plays cases on a machine, one after the other. */
+/** Runs cases on a machine, one after the other. */
 final class FaultCaseRunner implements AutoCloseable {
 
   /** Longer than any deadline of a verb together with its undo. */
@@ -45,7 +45,7 @@ final class FaultCaseRunner implements AutoCloseable {
     this.machine = machine;
   }
 
-  /** The moments of a task in which nothing goes wrong. */
+  /** Returns the moments of a task without a fault. */
   List<String> rehearse(Task task) {
     try (Subject subject = Subject.start(machine.driver)) {
       task.prepare(setup(subject, false));
@@ -103,7 +103,7 @@ final class FaultCaseRunner implements AutoCloseable {
     return Duration.ofNanos(System.nanoTime() - nanos);
   }
 
-  /** Does the task, then ends what goes wrong; what the task threw. */
+  /** Runs the task, then ends the fault; returns the exception of the task. */
   private @Nullable RuntimeException run(FaultCaseContext setup, Runnable act) {
     Future<?> verb = verbs.submit(act);
     try {

@@ -8,7 +8,7 @@ import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 
-/** Makes things go wrong at random on a machine. */
+/** Injects random faults on a machine. */
 final class FaultInjector {
 
   private static final List<String> FUNCTIONS =
@@ -17,7 +17,7 @@ final class FaultInjector {
   /** In the log. */
   private static final String NAME = "chaos";
 
-  /** One of these that ends in the middle leaves the process failed. */
+  /** Functions that leave the process failed if they are interrupted. */
   private static final Set<String> BREAKABLE = Set.of("Checkpoint", "Restore");
 
   private static final int[] CODES = {1, 2, 3, 304, 401, 600, 801, 999};
@@ -39,12 +39,12 @@ final class FaultInjector {
     this.log = VerbLog.open(VerbLog.beside(machine.images()));
   }
 
-  /** How much went wrong up to now. */
+  /** Returns the number of faults so far. */
   int made() {
     return made;
   }
 
-  /** Goes on until the time is over; leaves the machine calm. */
+  /** Runs until the time is over; then no fault is left. */
   void rage(List<SoakSubject> subjects, long endNanos) {
     while (System.nanoTime() < endNanos) {
       SoakSubject subject = subjects.get(random.nextInt(subjects.size()));

@@ -33,10 +33,13 @@ class FaultMatrixTest {
 
   private static final boolean WHOLE = Boolean.getBoolean("gpuprocess.fault-matrix.whole");
 
-  /** The cases are dealt to so many parts in turn, so that each part has some of every row. */
+  /**
+   * The number of parts to which the cases are assigned in turn, so that each part has cases of
+   * every row.
+   */
   private static final int PARTS = 8;
 
-  /** A case waits more than it works: for deadlines, and for init to collect what was restored. */
+  /** A case mostly waits: for deadlines, and for init to reap restored processes. */
   private static final int MACHINES = 4;
 
   @TempDir static Path directory;
@@ -74,7 +77,7 @@ class FaultMatrixTest {
         .toList();
   }
 
-  /** The case is scenario by one of the machines; the test reports what came of it. */
+  /** Runs the case on one of the machines; the test reports the result. */
   private static DynamicTest begin(FaultCase one) {
     CompletableFuture<Result> result =
         CompletableFuture.supplyAsync(() -> playOnFreeMachine(one), THREADS);

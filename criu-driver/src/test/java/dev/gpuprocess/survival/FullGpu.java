@@ -12,10 +12,10 @@ import dev.gpuprocess.error.GpuCheckpointException;
 import java.util.List;
 import java.util.Random;
 
-/** Puts jobs of a crowd aside and brings others back, which is refused when the GPU is full. */
+/** Suspends processes of a crowd and resumes others, which is refused when the GPU is full. */
 record FullGpu(GpuCheckpoints checkpoints, ControllerReport tally) {
 
-  /** Goes on until the time is over. */
+  /** Runs until the time is over. */
   void work(Random random, List<Integer> pids, long endNanos) {
     while (!pids.isEmpty() && System.nanoTime() < endNanos) {
       int pid = pids.get(random.nextInt(pids.size()));

@@ -94,7 +94,7 @@ final class HostSubject implements AutoCloseable {
     return ProcessIdentity.of(pid).filter(ProcessIdentity::isAlive);
   }
 
-  /** Asks whether it goes on with all its memory right; empty when it does. */
+  /** Checks that it continues with correct memory; returns the fault. */
   Optional<String> fault() {
     Optional<ProcessIdentity> asked = identity();
     if (asked.isEmpty()) {
@@ -128,7 +128,7 @@ final class HostSubject implements AutoCloseable {
     }
   }
 
-  /** Whether it is the process that was started here, not one that was restored. */
+  /** Returns whether it is the started process, not a restored one. */
   boolean isFirstLife() {
     return identity().filter(first::equals).isPresent();
   }

@@ -17,10 +17,10 @@ import java.util.function.UnaryOperator;
 record InjectedFault(
     String name, boolean hasty, boolean kills, Consumer<FaultCaseContext> setting) {
 
-  /** A call of the driver: the n-th of this function since the verb began, n from 1. */
+  /** A call of the driver: the n-th call of this function since the verb began, from 1. */
   record Call(String function, int number) {
 
-    /** Whether it does anything besides answering. */
+    /** Returns whether it does anything besides returning. */
     boolean moves() {
       return !function.endsWith("GetState");
     }
@@ -30,17 +30,17 @@ record InjectedFault(
     }
   }
 
-  /** The call does nothing and answers an error. */
+  /** The call does nothing and returns an error. */
   static InjectedFault answersBefore(Call call, int code) {
     return fault("answers " + code, call, fault -> fault.answers(code));
   }
 
-  /** The call does what it is for and answers an error. */
+  /** The call succeeds and returns an error. */
   static InjectedFault answersAfter(Call call, int code) {
     return fault("lies " + code, call, fault -> fault.after().answers(code));
   }
 
-  /** The call does what it is for and answers an error, and undoing it fails as well. */
+  /** The call succeeds and returns an error, and undoing it fails as well. */
   static InjectedFault undoFails(Call call) {
     return new InjectedFault(
         "undo fails",
@@ -56,7 +56,7 @@ record InjectedFault(
                     Fault.in("cuCheckpointProcessRestore").pid(setup.pid()).answers(999)));
   }
 
-  /** The call hangs until the case is over, then does what it is for. */
+  /** The call hangs until the case is over, then succeeds. */
   static InjectedFault hangsBefore(Call call) {
     return hasty("hangs before", call, Fault::hangs);
   }
@@ -66,12 +66,12 @@ record InjectedFault(
     return hasty("hangs inside", call, fault -> fault.during().hangs());
   }
 
-  /** The call does what it is for, and hangs then. */
+  /** The call succeeds, and hangs then. */
   static InjectedFault hangsAfter(Call call) {
     return hasty("hangs after", call, fault -> fault.after().hangs());
   }
 
-  /** The call hangs until the case is over, and answers an error then. */
+  /** The call hangs until the case is over, and returns an error then. */
   static InjectedFault hangsAndAnswers(Call call, int code) {
     return hasty("hangs, " + code, call, fault -> fault.hangs().answers(code));
   }
@@ -127,7 +127,7 @@ record InjectedFault(
         setup -> setup.moments().at(moment, () -> later(micros, setup, Signals.KILL)));
   }
 
-  /** The process is stopped some time after a moment, and goes on when the case is over. */
+  /** The process is stopped some time after a moment, and continues when the case is over. */
   static InjectedFault stopped(int moment, int micros) {
     return new InjectedFault(
         "stopped after " + micros + " us",
@@ -156,7 +156,7 @@ record InjectedFault(
         setup -> setup.moments().at(moment, setup.cancellation()::cancel));
   }
 
-  /** The process is stopped at a moment, and goes on when the case is over. */
+  /** The process is stopped at a moment, and continues when the case is over. */
   static InjectedFault stopped(int moment) {
     return new InjectedFault(
         "stopped",

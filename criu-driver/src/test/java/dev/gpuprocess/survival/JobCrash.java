@@ -24,7 +24,7 @@ import java.util.Optional;
 import java.util.Random;
 import java.util.stream.Stream;
 
-/** Kills the controller of a job at random moments, and looks what recovery makes of the job. */
+/** Kills the controller of a process tree at random moments, and checks the recovery. */
 final class JobCrash {
 
   private static final Duration PATIENCE = Duration.ofMinutes(2);
@@ -127,7 +127,7 @@ final class JobCrash {
     return DyingJvm.awaitEnd(controller, JobCrashController.BEGINS, nanos);
   }
 
-  /** Recovers once, and resumes what waits for that; whether nothing was left to do. */
+  /** Recovers once, and resumes the process; returns whether nothing was left to do. */
   private boolean isRecovered() {
     List<Recovered> found = checkpoints.recover();
     found.stream()

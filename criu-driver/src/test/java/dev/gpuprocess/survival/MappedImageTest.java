@@ -24,7 +24,7 @@ import java.util.Map;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** An image whose memory a process maps stays in its store until that is resumed. */
+/** An image whose memory a process maps stays in its store until the process is resumed. */
 @RequiresRoot("traces the process")
 class MappedImageTest {
 

@@ -30,7 +30,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** What is refused while CRIU is at work on a process. */
+/** The verbs that are refused while CRIU works on a process. */
 class OneAtATimeTest {
 
   private static final Duration MOMENT = Duration.ofMillis(300);
@@ -62,7 +62,7 @@ class OneAtATimeTest {
         .dump(machine.images().resolve(name));
   }
 
-  /** Something else is done when CRIU comes to a stage. */
+  /** Runs an action when CRIU reaches a stage. */
   private GpuCheckpoints meanwhile(String stage, Runnable action) {
     Consumer<String> moments =
         moment -> {

@@ -45,7 +45,7 @@ final class Oracle {
     this.checkpoints = setup.machine().checkpoints();
   }
 
-  /** What is not as it should be, besides the verdict. */
+  /** The violations besides the verdict. */
   List<String> violations() {
     return violations;
   }
@@ -66,7 +66,7 @@ final class Oracle {
     return verdict;
   }
 
-  /** The process once no call of the verb is out any more; empty when it is gone. */
+  /** Returns the process when all calls of the verb have ended; empty when it is gone. */
   private Optional<GpuProcess> settled() {
     return Waiting.forValue(
             PATIENCE,
@@ -84,7 +84,7 @@ final class Oracle {
         .orElseThrow(() -> new IllegalStateException("a call on the process never came back"));
   }
 
-  /** Reading takes no turn, so it does not tell whether a call that was left behind is over. */
+  /** Reading takes no lock, so it does not show whether an abandoned call has ended. */
   private boolean isBeingUndone() {
     return GpuCheckpoints.abandonedCalls() > 0
         && checkpoints.doctor(setup.pid()).toString().contains("is at work on it");
@@ -199,7 +199,7 @@ final class Oracle {
         .toList();
   }
 
-  /** Makes our journal entries those of a dead controller: no process has this start time. */
+  /** Turns the journal entries into those of a dead controller: no process has this start time. */
   private void controllerDies() {
     for (String name : entries()) {
       Path entry = setup.machine().state().resolve(name);

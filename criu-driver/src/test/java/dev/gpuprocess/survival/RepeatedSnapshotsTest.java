@@ -36,7 +36,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.Test;
 
-/** The contract of repeated snapshots, with a process, and what is the same of a job. */
+/** The contract of repeated snapshots, with a single process. */
 class RepeatedSnapshotsTest extends RepeatedSnapshotsContract {
 
   private static final long DISK_BYTES = 400L << 20;
@@ -256,7 +256,7 @@ class RepeatedSnapshotsTest extends RepeatedSnapshotsContract {
     }
   }
 
-  /** Does something when the first image is made, and tells only then. */
+  /** Runs an action when the first image is made. */
   private static ToldSnapshots atTheFirst(Runnable action) {
     return new ToldSnapshots() {
       @Override

@@ -15,7 +15,7 @@ import java.util.function.ObjIntConsumer;
  */
 record SlowCriu(Random random) implements ObjIntConsumer<String> {
 
-  /** The process is stopped from here on, and what CRIU has it execute follows. */
+  /** From this stage on the process is stopped, and executes injected code. */
   private static final String SEIZED = WatchedCriu.STAGE + "queryExternalFiles";
 
   /** One of so many. */

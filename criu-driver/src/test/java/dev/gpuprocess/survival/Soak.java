@@ -105,7 +105,7 @@ final class Soak implements AutoCloseable {
         .forEach(subjects::add);
   }
 
-  /** The first round, in which all is loaded and opened that stays open. */
+  /** The first round, which loads and opens everything that stays open. */
   private void warmUp() {
     round();
     Leaks.open(machine.checkpoints());
@@ -134,7 +134,7 @@ final class Soak implements AutoCloseable {
     System.exit(result.violations().isEmpty() ? 0 : 1);
   }
 
-  /** Soaks for a while, at least one round. */
+  /** Runs for a while, at least one round. */
   static Result run(Path directory, Duration time, long seed) {
     long began = System.nanoTime();
     try (Soak soak = new Soak(directory, seed)) {

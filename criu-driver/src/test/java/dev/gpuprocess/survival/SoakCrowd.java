@@ -25,7 +25,7 @@ final class SoakCrowd implements AutoCloseable {
   private static final int JOBS = 4;
   private static final int FITTING = 2;
 
-  /** More than what a restore leaves free to be on the safe side. */
+  /** More than the memory that a restore leaves free for safety. */
   private static final long JOB_BYTES = 96L << 20;
 
   private static final long SPARE_BYTES = 84L << 20;
@@ -66,7 +66,7 @@ final class SoakCrowd implements AutoCloseable {
     return jobs.stream().map(Subject::pid).toList();
   }
 
-  /** Puts all aside, and has one after the other go on for a moment. Ends what does not. */
+  /** Suspends all, and resumes one after the other for a moment. Kills those that do not resume. */
   void judge(Consumer<Violation> violations) {
     jobs.forEach(job -> putAside(job.pid()));
     List<Subject> broken = new ArrayList<>();

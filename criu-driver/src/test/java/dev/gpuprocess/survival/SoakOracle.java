@@ -16,7 +16,7 @@ import java.util.Comparator;
 import java.util.List;
 import java.util.Optional;
 
-/** Looks between two rounds of the soak whether everything is as it should be. */
+/** Checks the invariants between two rounds of the soak. */
 final class SoakOracle {
 
   private static final Duration PATIENCE = Duration.ofSeconds(60);
@@ -33,7 +33,7 @@ final class SoakOracle {
     this.checkpoints = machine.checkpoints();
   }
 
-  /** What was not as it should be up to now. */
+  /** The violations so far. */
   List<Violation> violations() {
     return violations;
   }
@@ -46,17 +46,17 @@ final class SoakOracle {
     addViolation(new Violation(kind, text));
   }
 
-  /** How many images were made. */
+  /** Returns the number of images. */
   int images() {
     return images;
   }
 
-  /** How many processes came back from an image here. */
+  /** Returns the number of restored processes. */
   int cameBack() {
     return cameBack;
   }
 
-  /** How many were killed or broken by what was made to go wrong, before there was an image. */
+  /** Returns the number of processes that a fault killed before their first image. */
   int replaced() {
     return replaced;
   }
@@ -77,7 +77,7 @@ final class SoakOracle {
     removeOldImages(subjects, whole);
   }
 
-  /** All run now, so there is nothing in the journal when the last late call has ended. */
+  /** All run, so the journal is empty when the last late call has ended. */
   private void lookForLeftEntries() {
     List<Recovered> told = new ArrayList<>();
     boolean none =
@@ -103,7 +103,7 @@ final class SoakOracle {
     addViolation(Violation.Kind.LOST, why);
   }
 
-  /** What does not run is in the journal, so that it is found when its controller dies. */
+  /** A process that does not run is in the journal, so that a recovery finds it. */
   private void lookForForgotten(SoakSubject subject) {
     subject.signal(Signals.CONTINUE);
     List<String> states = new ArrayList<>();
@@ -139,7 +139,7 @@ final class SoakOracle {
     }
   }
 
-  /** What has an image's name is one, and verifies. */
+  /** Every directory with the name of an image verifies. */
   private List<ProcessImage> wholeImages(List<SoakSubject> subjects) {
     List<ProcessImage> whole = new ArrayList<>();
     for (String name : machine.imageNames()) {
@@ -163,7 +163,7 @@ final class SoakOracle {
         .max(Comparator.comparing(image -> image.manifest().created()));
   }
 
-  /** False when the process is gone for good. */
+  /** Returns false when the process is lost. */
   private boolean settle(SoakSubject subject, List<ProcessImage> whole) {
     Optional<ProcessImage> image = newest(subject, whole);
     List<String> tried = new ArrayList<>();
@@ -185,7 +185,7 @@ final class SoakOracle {
     return settled.orElse(false);
   }
 
-  /** Empty when it has to be tried again. */
+  /** Returns empty when a retry is needed. */
   private Optional<Boolean> tryToSettle(SoakSubject subject, Optional<ProcessImage> image) {
     // It may have been dumped while it was stopped.
     subject.signal(Signals.CONTINUE);
@@ -223,7 +223,7 @@ final class SoakOracle {
     return Optional.of(false);
   }
 
-  /** Jobs that nothing was made to go wrong with run, and count on. */
+  /** Processes without faults run, and continue to count. */
   void judgeQuiet(List<Subject> quiet) {
     for (Subject job : quiet) {
       GpuProcess found = checkpoints.inspect(job.pid());

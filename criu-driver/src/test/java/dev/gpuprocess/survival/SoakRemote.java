@@ -16,7 +16,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.TimeUnit;
 
-/** A {@link SoakController} as its parent sees it. */
+/** The parent's side of a {@link SoakController}. */
 final class SoakRemote implements AutoCloseable {
 
   private static final long PATIENCE_SECONDS = 120;
@@ -47,7 +47,7 @@ final class SoakRemote implements AutoCloseable {
     return description;
   }
 
-  /** How many verbs went through, and how many did not. */
+  /** Returns the numbers of verbs that succeeded and that did not. */
   int done() {
     return done;
   }
@@ -73,7 +73,7 @@ final class SoakRemote implements AutoCloseable {
     }
   }
 
-  /** Waits until the last order is carried out; tells what must not be. */
+  /** Waits until the last command is executed; returns the violations. */
   List<Violation> await() {
     List<Violation> violations = new ArrayList<>();
     try {

@@ -23,13 +23,13 @@ import java.util.stream.Stream;
  */
 public final class SoakShift implements Function<String, List<String>> {
 
-  /** Asks what it leaks. */
+  /** A command: report the leaks. */
   static final String LEAKS = "leaks";
 
-  /** Says that everybody has rested, and all has been loaded and opened once. */
+  /** A command: all processes have rested, and everything was loaded and opened once. */
   static final String WARM = "warm";
 
-  /** Before the numbers of verbs done and refused since the last answer. */
+  /** The prefix of the numbers of verbs since the last answer. */
   static final String DONE = "done ";
 
   private static final int THREADS = 6;

@@ -30,7 +30,7 @@ final class SoakSubject implements AutoCloseable {
   private static final String RIGHT = "ok %d bytes".formatted(MEBIBYTES << 20);
   private static final String RESTORE = "restore";
 
-  /** How they change their own memory all the while; each process in another way. */
+  /** The ways in which processes change their memory, one for each process. */
   private static final List<String> CHANGES = List.of("shared", "fork", "keep", "clone", "map");
 
   private static final AtomicInteger STARTED = new AtomicInteger();
@@ -43,7 +43,7 @@ final class SoakSubject implements AutoCloseable {
   /** The state directory of its controllers. */
   private final StateDirectory state;
 
-  /** The least number in each image of it. */
+  /** The lower bound of the number in each image. */
   private final Map<String, Integer> images = new HashMap<>();
 
   private int least;
@@ -54,7 +54,7 @@ final class SoakSubject implements AutoCloseable {
   /** In this round. */
   private volatile boolean mayBreak;
 
-  /** What was done to it last, for violations. */
+  /** The last actions on it, for violations. */
   private final Deque<String> history = new ConcurrentLinkedDeque<>();
 
   private SoakSubject(Counter counter, StateDirectory state) {
@@ -79,7 +79,7 @@ final class SoakSubject implements AutoCloseable {
     return Math.toIntExact(counter.pid());
   }
 
-  /** Signals this process and no other; false if it is not there. */
+  /** Signals this process; returns false if it is gone. */
   boolean signal(int signal) {
     Optional<ProcessIdentity> there =
         ProcessIdentity.of(pid()).filter(who -> counter.isAlive() && who.isAlive());
@@ -97,14 +97,14 @@ final class SoakSubject implements AutoCloseable {
     return !isBeingDumped() && signal(Signals.STOP);
   }
 
-  /** Lets it go on after {@link #stop}, when a dump that had begun before is over. */
+  /** Continues it after {@link #stop}, when a dump that had begun before is over. */
   void goOn() {
     if (Waiting.until(PATIENCE, () -> !isBeingDumped())) {
       signal(Signals.CONTINUE);
     }
   }
 
-  /** From some time before CRIU is started. A restore has an image that is not gone if it fails. */
+  /** Called before CRIU is started. An image is not lost if its restore fails. */
   private boolean isBeingDumped() {
     return ProcFs.tracer(pid()).isPresent()
         || ProcessIdentity.of(pid())
@@ -113,7 +113,7 @@ final class SoakSubject implements AutoCloseable {
             .isPresent();
   }
 
-  /** It may go back to what is in its images after this, if it was there to be killed. */
+  /** After this kill it may be restored from its images. */
   void kill() {
     if (signal(Signals.KILL)) {
       killed = true;
@@ -132,13 +132,13 @@ final class SoakSubject implements AutoCloseable {
     return criu.isPresent();
   }
 
-  /** A call of the driver is about to be made to break it. */
+  /** A call of the driver is about to fail in the process. */
   void mayBreak() {
     mayBreak = true;
     tell("it may be broken");
   }
 
-  /** Whether the driver may call it failed. */
+  /** Returns whether the driver may report it as failed. */
   boolean mayBeBroken() {
     return mayBreak;
   }
@@ -147,7 +147,7 @@ final class SoakSubject implements AutoCloseable {
     return killed;
   }
 
-  /** Remembers what was done to it. */
+  /** Records an action on it. */
   void tell(String what) {
     history.add(Instant.now() + " " + what);
     while (history.size() > REMEMBERED) {
@@ -155,12 +155,12 @@ final class SoakSubject implements AutoCloseable {
     }
   }
 
-  /** What was done to it last, for violations. */
+  /** The last actions on it, for violations. */
   String history() {
     return history.toString();
   }
 
-  /** Images that appear from now on have at least the number of now in them. */
+  /** Images that appear from now on have at least the present number. */
   void roundBegins() {
     leastBefore = least;
     mayBreak = false;
@@ -174,7 +174,7 @@ final class SoakSubject implements AutoCloseable {
     images.remove(name);
   }
 
-  /** Lets it count, if it can just now; empty if that was right. */
+  /** Lets it count, if possible; returns the fault. */
   Optional<String> ask() {
     if (killed || !counter.isAlive()) {
       return Optional.empty();
@@ -203,7 +203,7 @@ final class SoakSubject implements AutoCloseable {
         : Optional.of("process %d counts %d, not %s; %s".formatted(pid(), number, range, history));
   }
 
-  /** It has come back from an image. */
+  /** It was restored from an image. */
   void cameBackFrom(String image) {
     tell("it came back from " + image + " of " + images);
     if (killed) {
@@ -212,12 +212,12 @@ final class SoakSubject implements AutoCloseable {
     killed = false;
   }
 
-  /** It runs, and from here on it loses nothing unless it is killed again. */
+  /** It runs, and loses nothing unless it is killed again. */
   void settled() {
     killed = false;
   }
 
-  /** What is wrong with it now that it runs; empty if nothing. */
+  /** Returns the fault of the running process. */
   Optional<String> fault() {
     try {
       most++;

@@ -24,7 +24,7 @@ import java.util.Set;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.IntConsumer;
 
-/** Does verbs at random; that many of them are refused or fail is as it should be. */
+/** Runs random verbs; many of them are refused or fail as expected. */
 final class SoakVerbs {
 
   private static final Duration PATIENCE = Duration.ofSeconds(30);
@@ -33,7 +33,7 @@ final class SoakVerbs {
   private final Path images;
   private final Path squat;
 
-  /** Of the verbs, in their order. */
+  /** The weights of the verbs, in their order. */
   private static final List<String> NAMES =
       List.of(
           "suspend, resume",
@@ -90,7 +90,7 @@ final class SoakVerbs {
             this::squatted);
   }
 
-  /** Works on these processes until the time is over. */
+  /** Runs verbs on these processes until the time is over. */
   void work(Random random, List<Integer> pids, long endNanos) {
     while (System.nanoTime() < endNanos) {
       int pid = pids.get(random.nextInt(pids.size()));
@@ -108,7 +108,7 @@ final class SoakVerbs {
     }
   }
 
-  /** What did nothing is not told, as there is very much of it. */
+  /** Verbs without an effect are not logged, because there are very many. */
   private void tell(int pid, int verb, Instant begun, Object outcome) {
     boolean atOnce = Duration.between(begun, Instant.now()).compareTo(AT_ONCE) < 0;
     boolean refused =
@@ -152,7 +152,7 @@ final class SoakVerbs {
     suspended.resume();
   }
 
-  /** As a tool does that comes in the middle. */
+  /** Acts like a tool that finds the process in any state. */
   static void bringBack(GpuProcess found) {
     if (found instanceof LockedProcess locked) {
       locked.unlock();

@@ -23,7 +23,7 @@ final class SquattedDirectories {
     this.directory = directory;
   }
 
-  /** Squats; needs root. */
+  /** Creates the directories; needs root. */
   static SquattedDirectories in(Path directory) {
     SquattedDirectories squat = new SquattedDirectories(SimulatedMachine.make(directory));
     try {
@@ -59,17 +59,17 @@ final class SquattedDirectories {
     }
   }
 
-  /** Where the state directories are. */
+  /** Returns the parent of the state directories. */
   Path directory() {
     return directory;
   }
 
-  /** The state directories in a squat. */
+  /** Returns the state directories. */
   static List<Path> directories(Path squat) {
     return List.of("open", "link", "fifo").stream().map(squat::resolve).toList();
   }
 
-  /** Whether the squatter had its way. */
+  /** Returns whether a file of the other user was written. */
   boolean hasHarmed() {
     try {
       return !Files.readString(victim()).equals(PRECIOUS);

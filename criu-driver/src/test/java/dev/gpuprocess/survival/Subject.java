@@ -42,7 +42,7 @@ final class Subject implements AutoCloseable {
     return ProcessIdentity.of(pid()).filter(who -> who.isAlive() && counter.isAlive());
   }
 
-  /** Asks it to go on; empty when it does, else what is wrong. */
+  /** Checks that it continues; returns the fault. */
   Optional<String> fault() {
     try {
       int next = counter.increment();

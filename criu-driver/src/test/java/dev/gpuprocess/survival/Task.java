@@ -5,7 +5,7 @@ import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.ResumeOptions;
 import java.util.Locale;
 
-/** What is done to the process while something goes wrong. */
+/** The verb during which a fault is injected. */
 enum Task {
   SUSPEND {
     @Override
@@ -71,7 +71,7 @@ enum Task {
     }
   };
 
-  /** Brings the process to where the task begins. */
+  /** Brings the process to the state in which the task begins. */
   abstract void prepare(FaultCaseContext setup);
 
   /** Does the task. */

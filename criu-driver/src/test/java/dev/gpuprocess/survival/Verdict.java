@@ -1,6 +1,6 @@
 package dev.gpuprocess.survival;
 
-/** What became of the process, read from itself. */
+/** The fate of the process, read from the process. */
 enum Verdict {
   RUNS('r', "it runs on"),
   SUSPENDED('s', "it was suspended as requested, and resumes"),

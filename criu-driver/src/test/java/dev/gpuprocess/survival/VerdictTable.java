@@ -12,7 +12,7 @@ import java.util.Set;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
-/** Prints the results: a line a moment, a column a injected, a letter a case. */
+/** Prints the results: a line for each moment, a column for each fault, a letter for each case. */
 final class VerdictTable {
 
   private static final int SLOWEST = 5;

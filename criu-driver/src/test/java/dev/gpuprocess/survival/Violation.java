@@ -10,13 +10,13 @@ import java.util.Optional;
  */
 record Violation(Kind kind, String text) {
 
-  /** How bad it is, the worst first. */
+  /** The kinds of violations, the worst first. */
   enum Kind {
     /** A process is gone, or not what it was. */
     LOST,
     /** A process does not run, and no journal says that it should. */
     LEFT_BEHIND,
-    /** Anything else that a verb did or said. */
+    /** Any other wrong result of a verb. */
     WRONG,
     /** A resource was not released. */
     LEAKED
@@ -32,7 +32,7 @@ record Violation(Kind kind, String text) {
     return MARK + kind + " " + text;
   }
 
-  /** Reads a line; empty when it is none of ours. */
+  /** Parses a line; empty when it is something else. */
   static Optional<Violation> read(String line) {
     if (!line.startsWith(MARK)) {
       return Optional.empty();

@@ -25,7 +25,7 @@ final class Waiting {
     }
   }
 
-  /** Looks until the condition holds; false when it does not in time. */
+  /** Polls until the condition holds; false at the deadline. */
   static boolean until(Duration patience, BooleanSupplier condition) {
     return forValue(patience, () -> condition.getAsBoolean() ? Optional.of(true) : Optional.empty())
         .isPresent();

@@ -13,7 +13,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.Consumer;
 
-/** Stops the CRIU that dumps a process while the process executes code of CRIU's. */
+/** Stops the CRIU that dumps a process while the process executes injected code. */
 final class CriuHeldInCode {
 
   private static final long SETTLED_NANOS = 5_000_000;

@@ -134,7 +134,7 @@ class KillMomentTest {
     assertRunsOn();
   }
 
-  /** As where the process cannot execute what CRIU has begun: then CRIU is not killed at all. */
+  /** The process cannot execute the injected code: then CRIU is not killed. */
   @Test
   void withoutSuchAMomentCriuIsLetGoOn() {
     AtomicBoolean without = new AtomicBoolean();
@@ -150,7 +150,7 @@ class KillMomentTest {
     assertRunsOn();
   }
 
-  /** On a busy machine the code may only now come to its end; CRIU is to go on then. */
+  /** On a busy machine the code may end late; CRIU must continue then. */
   private boolean isWithoutMoment(ProcessIdentity criu) {
     if (!new KillMoment(process.pid(), Duration.ZERO).awaitMoment(criu)) {
       return true;
@@ -174,7 +174,7 @@ class KillMomentTest {
     }
   }
 
-  /** CRIU says no more than "Unexpected 12 task interruption", or "12 was stopped by 19". */
+  /** CRIU reports only "Unexpected 12 task interruption", or "12 was stopped by 19". */
   @OutsideUse("B6")
   @Test
   void aSignalThatCriuDoesNotStandIsNamed() {
