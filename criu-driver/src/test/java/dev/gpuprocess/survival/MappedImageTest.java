@@ -59,7 +59,7 @@ class MappedImageTest {
       assertEquals(
           Map.of(
               older.directory(),
-              "is mapped by process %s, until that is resumed".formatted(job.pid())),
+              "is mapped by process %s, until the process is resumed".formatted(job.pid())),
           spared.spared());
       assertEquals(List.of(), spared.removed());
 

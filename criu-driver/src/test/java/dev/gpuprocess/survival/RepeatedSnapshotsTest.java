@@ -288,6 +288,6 @@ class RepeatedSnapshotsTest extends RepeatedSnapshotsContract {
   private static boolean saysItIsGone(Throwable why) {
     return why instanceof ImageException image
         && image.reason() == ImageException.Reason.DIRECTORY
-        && why.getMessage().contains("does not exist any more");
+        && why.getMessage().contains("no longer exists");
   }
 }

@@ -168,10 +168,8 @@ public record ImageDirectory(Path path, Manifest manifest, boolean isMadeHere) {
         }
         return open(held, key, ofAnyOwner);
       }
-    } catch (AccessDeniedException e) {
-      throw UnreadableImage.denied(path, Failure.of("open", 0), e);
     } catch (IOException e) {
-      throw UnreadableImage.of(path + " cannot be read: " + e, Failure.of("open", 0), e);
+      throw unreadable(path, path + " cannot be read: " + e, e);
     }
   }
 
@@ -214,11 +212,8 @@ public record ImageDirectory(Path path, Manifest manifest, boolean isMadeHere) {
                   : null,
               key);
       return new ImageDirectory(held.name(), manifest);
-    } catch (AccessDeniedException e) {
-      throw UnreadableImage.denied(held.name(), Failure.of("open", 0), e);
     } catch (IOException e) {
-      throw UnreadableImage.of(
-          "the image cannot be read: " + held.explain(e), Failure.of("open", 0), e);
+      throw unreadable(held.name(), "the image cannot be read: " + held.explain(e), e);
     }
   }
 
@@ -338,26 +333,30 @@ public record ImageDirectory(Path path, Manifest manifest, boolean isMadeHere) {
         throw missing(path + " no longer exists");
       }
       held = PinnedDirectory.openItself(path);
-    } catch (AccessDeniedException e) {
-      throw UnreadableImage.denied(path, Failure.of("open", 0), e);
     } catch (IOException e) {
-      throw UnreadableImage.of(path + " cannot be read: " + e, Failure.of("open", 0), e);
+      throw unreadable(path, path + " cannot be read: " + e, e);
     }
     FileHold hold = null;
+    boolean isChecked = false;
     try {
       hold = inUse(held);
-      return new VerifiedImage(held, hold, check.of(held));
-    } catch (AccessDeniedException e) {
-      new VerifiedImage(held, hold, MemoryCopies.NONE).close();
-      throw UnreadableImage.denied(path, Failure.of("open", 0), e);
+      VerifiedImage image = new VerifiedImage(held, hold, check.of(held));
+      isChecked = true;
+      return image;
     } catch (IOException e) {
-      new VerifiedImage(held, hold, MemoryCopies.NONE).close();
-      throw UnreadableImage.of(
-          "the image cannot be read: " + held.explain(e), Failure.of("open", 0), e);
-    } catch (RuntimeException | Error e) {
-      new VerifiedImage(held, hold, MemoryCopies.NONE).close();
-      throw e;
+      throw unreadable(path, "the image cannot be read: " + held.explain(e), e);
+    } finally {
+      if (!isChecked) {
+        new VerifiedImage(held, hold, MemoryCopies.NONE).close();
+      }
     }
+  }
+
+  private static ImageException unreadable(Path path, String message, IOException e) {
+    Failure failure = Failure.of("open", 0);
+    return e instanceof AccessDeniedException denied
+        ? UnreadableImage.denied(path, failure, denied)
+        : UnreadableImage.of(message, failure, e);
   }
 
   /** Prevents the removal of the image; null if its file system has no locks. */

@@ -71,12 +71,12 @@ class PageMapsTest {
     write(new PageMapBytes(3).run(0x1000, 4, PageMapBytes.PRESENT));
     bytes(3, 2L << 40);
     pagemap = images.resolve("pages-3.img");
-    refused("but the page maps say " + 4 * PageSize.BYTES);
+    refused("but the page maps require " + 4 * PageSize.BYTES);
     memory(3, 4);
     check();
     memory(8, 1);
     pagemap = images.resolve("pages-8.img");
-    refused("but the page maps say 0");
+    refused("but the page maps require 0");
   }
 
   @Test

@@ -206,7 +206,8 @@ class PruneTest {
       PruneReport report = keepLast(1);
       assertEquals(List.of("not mapped"), names(report.removed()), report::toString);
       assertEquals(
-          "is mapped by process %s, until that is resumed".formatted(ProcessHandle.current().pid()),
+          "is mapped by process %s, until the process is resumed"
+              .formatted(ProcessHandle.current().pid()),
           report.spared().get(mapped.path()));
       assertEquals(memory.size(), process.limit());
     }

@@ -101,7 +101,7 @@ class StoreDirectoryTest {
             "writable",
             "by others",
             half,
-            "is half an image");
+            "is a partial image");
     assertEquals(expected.keySet(), told.keySet());
     expected.forEach((name, why) -> assertTrue(told.get(name).contains(why), told.get(name)));
     for (StoredImage other : content.others()) {

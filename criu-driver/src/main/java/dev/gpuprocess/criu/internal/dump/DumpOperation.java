@@ -11,7 +11,7 @@ import dev.gpuprocess.criu.internal.process.LogLimit;
 import dev.gpuprocess.criu.internal.rpc.RpcLink;
 import dev.gpuprocess.criu.internal.tree.FreePids;
 import dev.gpuprocess.criu.internal.tree.ProcessDescriptions;
-import dev.gpuprocess.criu.internal.tree.TreeAtRest;
+import dev.gpuprocess.criu.internal.tree.StoppableTree;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.Fate;
 import dev.gpuprocess.error.GpuCheckpointException;
@@ -117,7 +117,7 @@ public final class DumpOperation {
               request,
               shellJob,
               new CallContext(
-                  deadline, stages, new LogLimit(log), new KillMoment(root.pid()), wakeup));
+                  deadline, stages, new LogLimit(log), new KillDecision(root.pid()), wakeup));
     } catch (IOException e) {
       throw new MachineUnfitException(
           MachineUnfitException.Reason.NO_CRIU,
@@ -194,7 +194,7 @@ public final class DumpOperation {
     if (stat.isEmpty() || stat.get().isDead()) {
       throw DumpFailure.noSuchProcess(root, null);
     }
-    new TreeAtRest(subject, root.pid(), options).require(descendants);
+    new StoppableTree(subject, root.pid(), options).require(descendants);
     return stat.get();
   }
 

@@ -42,7 +42,7 @@ import org.junit.jupiter.api.io.TempDir;
  */
 @OutsideUse("A1")
 @NullUnmarked
-class KillMomentTest {
+class KillDecisionTest {
 
   private static final int MEBIBYTES = 4;
   private static final Duration SHORT = Duration.ofSeconds(1);
@@ -152,7 +152,7 @@ class KillMomentTest {
 
   /** On a busy machine the code may end late; CRIU must continue then. */
   private boolean isWithoutMoment(ProcessIdentity criu) {
-    if (!new KillMoment(process.pid(), Duration.ZERO).awaitMoment(criu)) {
+    if (!new KillDecision(process.pid(), Duration.ZERO).awaitMoment(criu)) {
       return true;
     }
     try {
@@ -166,7 +166,7 @@ class KillMomentTest {
   @Test
   void aCriuThatTouchesNobodyIsStoppedAtOnce() {
     try (Workload bystander = Workload.counter(directory, 1)) {
-      KillMoment moment = new KillMoment(process.pid(), Duration.ofSeconds(10));
+      KillDecision moment = new KillDecision(process.pid(), Duration.ofSeconds(10));
       assertTrue(moment.awaitMoment(bystander.identity()));
       Workload.await(
           () -> Processes.stat(bystander.identity()).filter(ProcStat::isStopped).isPresent(),

@@ -32,7 +32,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /** Processes that CRIU cannot stop are found before it touches the tree. */
-class TreeAtRestTest {
+class StoppableTreeTest {
 
   @TempDir Path directory;
   private final RpcCriuDriver criu = new RpcCriuDriver();

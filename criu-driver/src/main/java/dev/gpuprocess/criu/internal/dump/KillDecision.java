@@ -22,9 +22,9 @@ import org.slf4j.LoggerFactory;
  * @param root the root of the tree that CRIU dumps
  * @param limit the longest search for such a moment
  */
-record KillMoment(int root, Duration limit) implements CriuCall.BeforeKill {
+record KillDecision(int root, Duration limit) implements CriuCall.BeforeKill {
 
-  private static final Logger LOG = LoggerFactory.getLogger(KillMoment.class);
+  private static final Logger LOG = LoggerFactory.getLogger(KillDecision.class);
 
   /** A process executes CRIU's code for some milliseconds during a dump. */
   private static final Duration LIMIT = Duration.ofSeconds(5);
@@ -32,7 +32,7 @@ record KillMoment(int root, Duration limit) implements CriuCall.BeforeKill {
   private static final int LOOKS = 10;
   private static final long PAUSE_NANOS = 1_000_000;
 
-  KillMoment(int root) {
+  KillDecision(int root) {
     this(root, LIMIT);
   }
 

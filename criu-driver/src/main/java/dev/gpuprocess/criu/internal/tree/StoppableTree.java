@@ -17,13 +17,13 @@ import java.util.List;
  * for a frozen process until CRIU is killed, and its injected code kills the tree when it is
  * thawed. CRIU cannot trace a process whose first thread has ended.
  */
-public final class TreeAtRest {
+public final class StoppableTree {
 
   private final String subject;
   private final int root;
   private final DumpOptions options;
 
-  public TreeAtRest(String subject, int root, DumpOptions options) {
+  public StoppableTree(String subject, int root, DumpOptions options) {
     this.subject = subject;
     this.root = root;
     this.options = options;
