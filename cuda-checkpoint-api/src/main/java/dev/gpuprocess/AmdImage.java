@@ -2,8 +2,8 @@ package dev.gpuprocess;
 
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.dump.DumpedImage;
-import dev.gpuprocess.internal.dump.ImageRestore;
 import dev.gpuprocess.internal.engine.StepRecorder;
+import dev.gpuprocess.internal.restore.ImageRestore;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.spi.GpuPlugin;
@@ -75,7 +75,7 @@ public final class AmdImage extends SavedImage {
   public AmdProcess restore(RestoreOptions options) {
     StepRecorder recorder = new StepRecorder(context.listener(), manifest().pid(), steps());
     return new AmdProcess(
-        new ImageRestore(context, directory, recorder).run(options, GpuPlugin.AMDGPU));
+        new ImageRestore(context, directory, GpuPlugin.AMDGPU, recorder).run(options));
   }
 
   @Override

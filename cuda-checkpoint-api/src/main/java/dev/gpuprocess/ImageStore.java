@@ -10,12 +10,12 @@ import dev.gpuprocess.image.PruneReport;
 import dev.gpuprocess.image.StoredImage;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.dump.DumpedImage;
-import dev.gpuprocess.internal.dump.ImageKind;
 import dev.gpuprocess.internal.image.ImageDirectory;
 import dev.gpuprocess.internal.image.ImageNaming;
-import dev.gpuprocess.internal.image.KnownImages;
+import dev.gpuprocess.internal.image.Retention;
 import dev.gpuprocess.internal.image.StoreDirectory;
 import dev.gpuprocess.internal.image.StorePrune;
+import dev.gpuprocess.internal.image.VerificationCache;
 import dev.gpuprocess.internal.state.Journal;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.DumpOptions;
@@ -53,7 +53,7 @@ public final class ImageStore {
   private final EngineContext context;
   private final StoreDirectory images;
   private final InstantSource clock;
-  private final KnownImages known = new KnownImages();
+  private final VerificationCache verification = new VerificationCache();
 
   ImageStore(EngineContext context, Path directory, InstantSource clock) {
     this.context = context;
@@ -127,7 +127,7 @@ public final class ImageStore {
    */
   public void verify(StoredImage image) {
     Manifest manifest = requireComplete(image);
-    raise(known.faultNow(new ImageDirectory(image.directory(), manifest)));
+    raise(verification.faultNow(new ImageDirectory(image.directory(), manifest)));
   }
 
   private static Manifest requireComplete(StoredImage image) {
@@ -199,7 +199,7 @@ public final class ImageStore {
     try {
       ImageDirectory made =
           ProcessImage.copied(context, source, target, "fetch", cancellation).directory();
-      known.written(made);
+      verification.written(made);
       return new StoredImage(made.path(), made.manifest(), null);
     } catch (ImageException e) {
       if (e.reason() != ImageException.Reason.DIRECTORY) {
@@ -221,7 +221,7 @@ public final class ImageStore {
     if (!there.manifest().equals(source.manifest())) {
       return Optional.empty();
     }
-    raise(known.faultNow(there));
+    raise(verification.faultNow(there));
     return Optional.of(new StoredImage(there.path(), there.manifest(), null));
   }
 
@@ -242,7 +242,7 @@ public final class ImageStore {
    * @throws ImageException when the directory cannot be read
    */
   public PruneReport prune(RetentionPolicy policy) {
-    return new StorePrune(images, known, new Journal(context.state())).run(policy);
+    return new Retention(images, new Journal(context.state())).prune(policy, verification);
   }
 
   /**
@@ -288,7 +288,7 @@ public final class ImageStore {
   public ProcessImage newestThatVerifies(Consumer<StoredImage> skipped) {
     return newest(
         image -> {
-          raise(known.faultNow(image));
+          raise(verification.faultNow(image));
           return ofProcess(image);
         },
         skipped);
@@ -312,7 +312,7 @@ public final class ImageStore {
   }
 
   private ProcessImage ofProcess(ImageDirectory image) {
-    ImageKind.require(image, null, "open");
+    image.requirePlugin(null, "open");
     return ProcessImage.of(context, new DumpedImage(image, List.of(), null));
   }
 
@@ -324,7 +324,7 @@ public final class ImageStore {
       try {
         return attempt.apply(image);
       } catch (ImageException e) {
-        if (!KnownImages.isOfTheImage(e) && e.reason() != ImageException.Reason.MISMATCH) {
+        if (!VerificationCache.isFaultOfImage(e) && e.reason() != ImageException.Reason.MISMATCH) {
           throw e;
         }
         passed.add(new StoredImage(image.path(), null, "is skipped: " + e.getMessage()));
@@ -464,7 +464,7 @@ public final class ImageStore {
 
   /** An image that was made there just now. */
   void made(ProcessImage image) {
-    known.written(new ImageDirectory(image.directory(), image.manifest()));
+    verification.written(new ImageDirectory(image.directory(), image.manifest()));
   }
 
   @Override

@@ -3,8 +3,8 @@ package dev.gpuprocess;
 import dev.gpuprocess.error.PidTakenException;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.dump.DumpedImage;
-import dev.gpuprocess.internal.dump.ImageRestore;
 import dev.gpuprocess.internal.engine.StepRecorder;
+import dev.gpuprocess.internal.restore.ImageRestore;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.options.ResumeOptions;
@@ -89,7 +89,8 @@ public final class ProcessImage extends SavedImage {
    */
   public CheckpointedProcess restore(RestoreOptions options) {
     StepRecorder recorder = new StepRecorder(context.listener(), manifest().pid(), steps());
-    return new CheckpointedProcess(new ImageRestore(context, directory, recorder).run(options));
+    return new CheckpointedProcess(
+        new ImageRestore(context, directory, null, recorder).run(options));
   }
 
   /**

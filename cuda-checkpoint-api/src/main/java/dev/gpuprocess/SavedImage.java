@@ -5,21 +5,22 @@ import dev.gpuprocess.image.DumpedTree;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.dump.DumpedImage;
-import dev.gpuprocess.internal.dump.ImageKind;
-import dev.gpuprocess.internal.dump.OlderImages;
 import dev.gpuprocess.internal.engine.StepRecorder;
 import dev.gpuprocess.internal.image.ImageCopy;
 import dev.gpuprocess.internal.image.ImageDirectory;
+import dev.gpuprocess.internal.image.Retention;
+import dev.gpuprocess.internal.image.StoreDirectory;
+import dev.gpuprocess.internal.state.Journal;
 import dev.gpuprocess.internal.machine.MachineCheck;
 import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.options.Cancellation;
-import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.progress.SnapshotTimes;
 import dev.gpuprocess.progress.Step;
 import dev.gpuprocess.spi.GpuPlugin;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Objects;
 import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
@@ -46,7 +47,7 @@ abstract sealed class SavedImage permits ProcessImage, AmdImage {
   /** Reads the manifest of an image that this plugin of CRIU restores, if it is not null. */
   static DumpedImage opened(EngineContext context, Path directory, @Nullable GpuPlugin plugin) {
     ImageDirectory image = ImageDirectory.open(directory, context.imageKey());
-    ImageKind.require(image, plugin, "open");
+    image.requirePlugin(plugin, "open");
     return new DumpedImage(image, List.of(), null);
   }
 
@@ -173,7 +174,10 @@ abstract sealed class SavedImage permits ProcessImage, AmdImage {
    * @throws IllegalArgumentException when {@code keep} is less than 1
    */
   public final List<Path> removeOlder(int keep) {
-    return OlderImages.remove(context, directory, keep);
+    Path parent = Objects.requireNonNull(directory.path().getParent());
+    return new Retention(
+            new StoreDirectory(parent, context.imageKey()), new Journal(context.state()))
+        .removeOlder(directory, keep);
   }
 
   /**

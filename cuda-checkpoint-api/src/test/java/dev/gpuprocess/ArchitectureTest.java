@@ -110,23 +110,16 @@ class ArchitectureTest {
     HOUSE.requireUntrustedPaths(
         List.of(
             "dev.gpuprocess.internal.dump",
+            "dev.gpuprocess.internal.extras",
             "dev.gpuprocess.internal.inherited",
             "dev.gpuprocess.internal.launch",
-            "dev.gpuprocess.internal.machine"),
+            "dev.gpuprocess.internal.machine",
+            "dev.gpuprocess.internal.restore"),
         Map.of(
             "a file of an image, which was verified or is being written",
-            List.of(
-                "CarriedState.read",
-                "MemoryDescriptors.open",
-                "Migration.deliver",
-                "RecordedName.isIn"),
+            List.of("ImageExtras.read", "MemoryDescriptors.open"),
             "a file of the kernel",
-            List.of(
-                "Cpu.read",
-                "TaskSettings.isAll",
-                "TaskSettings.read",
-                "TaskSettings.setFilter",
-                "TaskSettings.setSlack"),
+            List.of("Cpu.read"),
             "a file in a directory that only the user of this JVM can change",
             List.of(
                 "CudaJobFile.remove",

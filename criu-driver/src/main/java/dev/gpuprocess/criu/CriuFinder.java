@@ -190,7 +190,7 @@ final class CriuFinder {
   private CriuBinary ask(CriuLocator.Candidate candidate)
       throws NativeCallException, UnusableException {
     if (!Files.exists(candidate.program())) {
-      throw new UnusableException("there is no such file");
+      throw new UnusableException("the file does not exist");
     }
     if (CurrentUser.isRoot()) {
       Optional<String> objection =
@@ -209,7 +209,7 @@ final class CriuFinder {
     all.set(
         0,
         program
-            .orElseThrow(() -> new UnusableException("there is no such program on the PATH"))
+            .orElseThrow(() -> new UnusableException("the program is not on the PATH"))
             .toString());
     return ask(new CriuCommand(all, false));
   }

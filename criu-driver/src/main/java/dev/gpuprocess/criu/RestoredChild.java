@@ -22,10 +22,10 @@ import java.util.Optional;
 public final class RestoredChild {
 
   /**
-   * How it ended.
+   * The exit of the process.
    *
    * @param code its exit code; -1 if a signal killed it or the code is not known
-   * @param signal the signal that killed it; 0 if it exited by itself, below 0 if that is not known
+   * @param signal the signal that killed it; 0 if it exited normally, below 0 if that is unknown
    */
   public record Exit(int code, int signal) {}
 
@@ -64,10 +64,10 @@ public final class RestoredChild {
   }
 
   /**
-   * Waits until it has exited and collects its exit status.
+   * Waits until the process has exited and collects its exit status.
    *
-   * @param limit how long to wait at most
-   * @return how it ended, which only one caller learns; empty if it is still running
+   * @param limit the longest wait
+   * @return its exit, which only one caller gets; empty if it is still running
    * @throws IllegalStateException if it was collected before
    */
   public synchronized Optional<Exit> await(Duration limit) {
@@ -81,7 +81,7 @@ public final class RestoredChild {
       } catch (NativeCallException e) {
         throw new MachineUnfitException(
             MachineUnfitException.Reason.NO_CRIU,
-            "process " + process.pid() + " cannot be waited for: " + e.getMessage(),
+            "process " + process.pid() + " cannot be awaited: " + e.getMessage(),
             Failure.of("wait", process.pid()),
             e);
       }

@@ -1,17 +1,19 @@
 package dev.gpuprocess.criu;
 
 import dev.gpuprocess.criu.internal.dump.DumpOperation;
-import dev.gpuprocess.criu.internal.log.DumpReports;
+import dev.gpuprocess.criu.internal.images.TreeReader;
+import dev.gpuprocess.criu.internal.log.Statistics;
 import dev.gpuprocess.criu.internal.preflight.Preflight;
 import dev.gpuprocess.criu.internal.restore.CpuImage;
 import dev.gpuprocess.criu.internal.restore.RestoreOperation;
-import dev.gpuprocess.criu.internal.rpc.CheckOperation;
 import dev.gpuprocess.criu.internal.rpc.RpcLink;
+import dev.gpuprocess.criu.internal.rpc.SimpleRequest;
 import dev.gpuprocess.doctor.Finding;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.image.DumpReport;
 import dev.gpuprocess.image.DumpedTree;
 import dev.gpuprocess.internal.linux.CurrentUser;
+import dev.gpuprocess.internal.linux.PageSize;
 import dev.gpuprocess.options.CpuCheck;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.process.ProcessIdentity;
@@ -23,6 +25,7 @@ import dev.gpuprocess.spi.GpuPlugin;
 import dev.gpuprocess.spi.RestoreListener;
 import dev.gpuprocess.spi.RestoreReport;
 import dev.gpuprocess.spi.RestoreRequest;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 
@@ -45,21 +48,20 @@ import java.util.List;
  *       process may die.
  * </ul>
  *
- * <p>Cheap to create: CRIU is looked for at the first call and remembered once found. Calls block,
+ * <p>Cheap to create: CRIU is searched at the first call and remembered once found. Calls block,
  * and block the carrier of a virtual thread: use platform threads. CRIU's CUDA plugin is never
  * loaded; this library handles the CUDA state itself. Its plugin for AMD GPUs is loaded for {@link
- * dev.gpuprocess.AmdProcess} alone, by itself. It is looked for in the directory that was
- * {@linkplain #withPlugins named}, or else that the system property {@value PluginFinder#PROPERTY}
- * or the environment variable {@value PluginFinder#VARIABLE} names, or else in {@code
- * /usr/lib/criu} and the other places where CRIU's packages put plugins. As CRIU runs as root,
- * nobody else may be able to change the file.
+ * dev.gpuprocess.AmdProcess} alone. It is searched in the directory of {@link #withPlugins}, or
+ * else of the system property {@value PluginFinder#PROPERTY} or the environment variable {@value
+ * PluginFinder#VARIABLE}, or else in {@code /usr/lib/criu} and the other places of CRIU's packages.
+ * Only root may be able to change the file, because CRIU runs as root.
  */
 public final class RpcCriuDriver implements CriuDriver {
 
   private final CriuFinder finder;
   private final PluginFinder plugins;
 
-  /** Looks for CRIU where {@link CriuLocator} says. */
+  /** Uses the CRIU that {@link CriuLocator} finds. */
   public RpcCriuDriver() {
     this(new CriuLocator());
   }
@@ -88,8 +90,8 @@ public final class RpcCriuDriver implements CriuDriver {
   }
 
   /**
-   * The same CRIU with plugins from another directory. Of what is there only the plugin that is
-   * needed is loaded.
+   * Returns a driver with the same CRIU and plugins from another directory, of which only the
+   * needed plugin is loaded.
    *
    * @param directory the one that has {@code amdgpu_plugin.so}, which must be of the same version
    *     as CRIU
@@ -120,7 +122,7 @@ public final class RpcCriuDriver implements CriuDriver {
   /**
    * Records the CPU of this machine, so that another machine can check whether its own is
    * compatible ({@code criu cpuinfo dump}). A dump with a {@link
-   * dev.gpuprocess.options.CriuOptions#cpuCheck()} does this by itself.
+   * dev.gpuprocess.options.CriuOptions#cpuCheck()} does this too.
    *
    * @param images an existing directory to write to, such as one with images made here
    * @throws dev.gpuprocess.error.ImageException with reason DIRECTORY if it cannot be written to
@@ -175,7 +177,7 @@ public final class RpcCriuDriver implements CriuDriver {
 
   @Override
   public void check() {
-    new CheckOperation(link("check")).run();
+    SimpleRequest.check(finder.find("check").command());
   }
 
   @Override
@@ -190,7 +192,8 @@ public final class RpcCriuDriver implements CriuDriver {
 
   @Override
   public DumpedTree describe(Path images) {
-    return DumpReports.describe(images);
+    boolean known = Files.exists(images.resolve(Statistics.OF_DUMP));
+    return new TreeReader(images).read(PageSize.BYTES, known ? Statistics.dump(images) : null);
   }
 
   private RpcLink link(String operation) {

@@ -45,7 +45,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
 
-/** AMD jobs onto disk and back, with real CRIU and stand-ins for its plugin and the GPU. */
+/** Dumps and restores of AMD processes, with real CRIU and doubles of its plugin and the GPU. */
 @RequiresRoot("makes device files")
 class AmdProcessTest {
 
@@ -127,7 +127,7 @@ class AmdProcessTest {
     assertEquals("8", afterRestore(image));
   }
 
-  /** Another one collects it: this JVM, or init what CRIU restored. */
+  /** Its parent reaps it: this JVM, or init if CRIU restored it. */
   private void awaitEnd() {
     assertTrue(workload.awaitExit(Duration.ofSeconds(60)));
   }

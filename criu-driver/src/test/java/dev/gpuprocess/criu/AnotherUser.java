@@ -20,12 +20,14 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.Assumptions;
 
 /**
- * A user who is not root, with a program that runs commands as root for nobody else, as sudo would.
- * Needs root, {@code setpriv} and gcc.
+ * A user who is not root, with a program that runs commands as root for this user alone, as sudo
+ * would. Needs root, {@code setpriv} and gcc.
  */
 final class AnotherUser implements AutoCloseable {
 
-  /** Nobody has it on this machine, so nobody gets the rights of what a killed test leaves. */
+  /**
+   * No user of this machine has this id, so no one gets the rights of what a killed test leaves.
+   */
   static final int ID = FreeId.choose();
 
   private static final String PREFIX = "gpuprocess-user-";
@@ -39,9 +41,9 @@ final class AnotherUser implements AutoCloseable {
     this.directory = directory;
   }
 
-  /** Makes the user's directory, or aborts the test where no such user can be made. */
+  /** Creates the user's directory, or aborts the test if no other user can be created. */
   static AnotherUser create() {
-    Assumptions.assumeTrue(CurrentUser.isRoot(), "not root, so nobody else can be made");
+    Assumptions.assumeTrue(CurrentUser.isRoot(), "not root, so no other user can be created");
     AnotherUser user;
     try {
       removeAbandoned();
@@ -65,7 +67,7 @@ final class AnotherUser implements AutoCloseable {
     return user;
   }
 
-  /** What tests left that were killed: there is a program in it that gives away root's rights. */
+  /** Removes what killed tests left, including a program that grants root's rights. */
   private static void removeAbandoned() throws IOException {
     try (DirectoryStream<Path> left = Files.newDirectoryStream(PLACE, PREFIX + "*")) {
       for (Path directory : left) {
@@ -77,7 +79,7 @@ final class AnotherUser implements AutoCloseable {
     }
   }
 
-  /** Another JVM of the tests may be at it too. */
+  /** Another JVM of the tests may remove it too. */
   private static void removeIfOurs(Path directory) throws IOException {
     try {
       boolean ours = Files.getAttribute(directory, "unix:uid", NOFOLLOW_LINKS).equals(0);
@@ -145,30 +147,30 @@ final class AnotherUser implements AutoCloseable {
   }
 
   /**
-   * The command by which this user has CRIU.
+   * Returns the command by which this user runs CRIU.
    *
-   * @param criu the command by which root has it
+   * @param criu the command by which root runs it
    */
   String criu(List<String> criu) {
     return likeSudo() + " " + criuAsRoot(criu);
   }
 
-  /** What root has to run for this user. */
+  /** The program that root provides for this user. */
   String criuAsRoot(List<String> criu) {
     return RealCriu.forOtherUsers(directory, criu);
   }
 
-  /** All that is his, and what he may run. */
+  /** The directory of the user's files and programs. */
   Path directory() {
     return directory;
   }
 
-  /** Below this nothing belongs to anybody else. */
+  /** The directory in which all files belong to the user. */
   Path home() {
     return directory.resolve("home");
   }
 
-  /** What a program of root's stands in for, before all others on the user's path. */
+  /** Links a program of root's first on the user's path. */
   private Path programs() {
     return directory.resolve("bin");
   }
@@ -181,16 +183,16 @@ final class AnotherUser implements AutoCloseable {
   }
 
   /**
-   * How to start a main class of the tests as this user.
+   * Returns a builder that starts a main class of the tests as this user.
    *
-   * @param properties of the JVM, each with its value
+   * @param properties properties of the JVM, each with its value
    */
   ProcessBuilder jvm(Class<?> main, List<String> properties) {
     List<String> command = TestJvm.quick(List.of("-Xmx256m"));
     command.add("-Djava.io.tmpdir=" + home());
     properties.forEach(property -> command.add("-D" + property));
     command.addAll(List.of("-cp", classPath(), main.getName()));
-    // What root writes must be readable nevertheless.
+    // The user must be able to read root's files.
     List<String> strict = new ArrayList<>(List.of("sh", "-c", "umask 077; exec \"$0\" \"$@\""));
     strict.addAll(command);
     ProcessBuilder builder = new ProcessBuilder(asUser(strict)).directory(home().toFile());
@@ -200,7 +202,7 @@ final class AnotherUser implements AutoCloseable {
     return builder.redirectError(ProcessBuilder.Redirect.INHERIT);
   }
 
-  /** What we have on ours, copied to where the user can read it. */
+  /** The class path of this JVM, copied to a place that the user can read. */
   private String classPath() {
     String[] entries = TestJvm.classPath().split(File.pathSeparator);
     List<String> copies = new ArrayList<>();
@@ -232,7 +234,7 @@ final class AnotherUser implements AutoCloseable {
     }
   }
 
-  /** The processes, whoever's, that have this in their arguments. */
+  /** Returns the processes of all users that have this in their arguments. */
   static List<Long> argumentsWith(String part) {
     return ProcessHandle.allProcesses()
         .map(ProcessHandle::pid)

@@ -10,7 +10,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import org.junit.jupiter.api.Test;
 
-/** The program of {@link AnotherUser} that gives away root's rights is for nobody else. */
+/** Only {@link AnotherUser} can use its program that grants root's rights. */
 @OutsideUse("D7")
 class AnotherUserPlaceTest {
 

@@ -10,7 +10,7 @@ import java.util.List;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
 
-/** What docs/architecture.md says of the packages of this module. */
+/** The rules of docs/architecture.md for the packages of this module. */
 class ArchitectureTest {
 
   private static final String GENERATED = "dev.gpuprocess.criu.proto..";
@@ -58,7 +58,7 @@ class ArchitectureTest {
         .check(HOUSE.classes());
   }
 
-  /** What a job names is opened with the permissions of the job, or not at all. */
+  /** Paths named by a process are opened with the permissions of that process. */
   @Test
   void pathsOfJobsAreOpenedAsTheJob() {
     HOUSE.requireUntrustedPaths(
@@ -80,9 +80,12 @@ class ArchitectureTest {
                 "HeldLinks.copy",
                 "HeldLinks.in",
                 "HeldLinks.write",
-                "ReadableImages.require"),
+                "DumpOperation.requireReadable"),
             "a file in CRIU's own work directory",
-            List.of("DeviceResume.failed", "DumpOperation.once", "RestoreOperation.restore"),
+            List.of(
+                "RestoreOperation.requireDevices",
+                "DumpOperation.once",
+                "RestoreOperation.restore"),
             "a file of the kernel",
             List.of("LockCheck.lockedInodes")));
   }

@@ -55,7 +55,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Launched jobs that ask for snapshots of themselves, with real CRIU and the simulated driver. */
+/** Launched processes that request snapshots, with real CRIU and the simulated driver. */
 @RequiresRoot("dumps and restores trees")
 @Timeout(180) // several JVMs or CRIUs after each other
 class AskedFromInsideTest {
@@ -98,7 +98,7 @@ class AskedFromInsideTest {
   private final ToldSnapshots told = new ToldSnapshots();
   private final List<ProcessIdentity> restored = new ArrayList<>();
 
-  /** How many questions were asked, by client. */
+  /** The number of requests, by client. */
   private final Map<Path, Integer> asked = new HashMap<>();
 
   @BeforeEach
@@ -126,7 +126,7 @@ class AskedFromInsideTest {
     trainer.close();
   }
 
-  /** All below the root, which ends when its command has. */
+  /** All processes below the root, which exits after its command. */
   private static void kill(ProcessIdentity root) {
     if (!root.isAlive()) {
       return;
@@ -168,7 +168,7 @@ class AskedFromInsideTest {
     return place.resolve(name);
   }
 
-  /** Has a client ask. */
+  /** Lets a client request a snapshot. */
   private void ask(Path client, String line) {
     int number = asked.merge(client, 1, Integer::sum);
     try {
@@ -183,7 +183,7 @@ class AskedFromInsideTest {
     return client.resolve("answer." + asked.get(client));
   }
 
-  /** What a client was answered last, which is taken away. */
+  /** Returns and removes the last answer to a client. */
   private String answer(Path client) throws IOException {
     await().atMost(PATIENCE).until(() -> Files.exists(answerFile(client)));
     String answer = Files.readString(answerFile(client)).strip();
@@ -202,7 +202,7 @@ class AskedFromInsideTest {
     return again;
   }
 
-  /** Others reap what is left of a job that has ended, and a verb on it may be about to end. */
+  /** Waits until the rest of an ended process is reaped, and a verb on it has ended. */
   private static RunningProcess restore(Callable<CheckpointedProcess> restore) {
     return await()
         .atMost(PATIENCE)
@@ -218,7 +218,7 @@ class AskedFromInsideTest {
     assertEquals(count, told.made.size());
   }
 
-  /** Where the job's root listens. */
+  /** The socket of the root. */
   private Path socket() throws IOException {
     String environment =
         Files.readString(
@@ -339,7 +339,7 @@ class AskedFromInsideTest {
     awaitMore(place.resolve("count"), count(place.resolve("count")));
   }
 
-  /** As a scheduler does it that parks the job while it asks. */
+  /** A scheduler suspends the process while it requests. */
   @Test
   void dumpOfAJobThatWaitsForAnAnswerTellsItAfterItsRestoreAndRequestsAreTakenAgain()
       throws IOException {
@@ -350,7 +350,7 @@ class AskedFromInsideTest {
     ProcessImage image = parked();
     assertTrue(job.isDumped());
     assertFalse(Files.exists(answerFile(client("a"))));
-    // The snapshot that was asked for may be about to find that the job is gone.
+    // The requested snapshot may be about to notice that the process is gone.
     RunningProcess unused = restore(image::restore);
     assertEquals("restored", answer(client("a")));
     assertFalse(job.isDumped());

@@ -15,7 +15,7 @@ public final class BadCriu {
 
   private BadCriu() {}
 
-  /** Once it has our word that the images are good, it does as it is told. */
+  /** Returns a driver whose CRIU runs the scenario after the library has accepted the images. */
   public static CriuDriver afterWork(Path directory, String scenario) {
     CriuDriver driver =
         new RpcCriuDriver(FakeCriu.create(directory, "notify('post-dump') or exit 1; " + scenario));
@@ -31,7 +31,7 @@ public final class BadCriu {
                     : method.invoke(driver, args));
   }
 
-  /** Has something to seal. */
+  /** Creates a file to be sealed. */
   private static DumpListener writing(DumpRequest request, DumpListener listener) {
     return new DumpListener() {
       @Override

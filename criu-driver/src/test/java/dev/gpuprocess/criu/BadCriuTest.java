@@ -40,7 +40,7 @@ import org.junit.jupiter.api.io.TempDir;
 @NullUnmarked
 class BadCriuTest {
 
-  /** A pid that nobody has: above the largest there can be. */
+  /** A pid that no process has: above the largest possible pid. */
   private static final int NOBODY = 4_194_304;
 
   @TempDir Path directory;

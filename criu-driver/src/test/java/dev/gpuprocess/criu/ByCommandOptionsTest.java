@@ -11,7 +11,7 @@ import org.jspecify.annotations.NullUnmarked;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
 
-/** Every option does the same through a command, or is refused. */
+/** Every option has the same effect through a command, or is refused. */
 @NullUnmarked
 class ByCommandOptionsTest extends OptionsTest {
 

@@ -34,7 +34,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** What can go wrong between a command and the CRIU that it leads to. */
+/** Faults between a command and the CRIU that it starts. */
 @NullUnmarked
 @RequiresCriu
 class ByCommandTrapsTest {
@@ -86,7 +86,7 @@ class ByCommandTrapsTest {
     assertGoesThere(site(wrapper(criu + " \"$@\"; exit $?")));
   }
 
-  /** It leads to CRIU once, for the version. */
+  /** The command starts CRIU once, for the version. */
   private String answersFirst() {
     Path asked = directory.resolve("asked");
     return "[ -e %s ] || { : > %s; exec %s \"$@\"; }%n".formatted(asked, asked, criu);
@@ -137,8 +137,8 @@ class ByCommandTrapsTest {
         assertReason(
             MachineUnfitException.class,
             MachineUnfitException.Reason.NO_CRIU,
-            () -> RpcCriuDriver.through(List.of("sudo-as-nobody-has-it", "criu")).version());
-    assertTrue(e.getMessage().contains("sudo-as-nobody-has-it"), e.getMessage());
+            () -> RpcCriuDriver.through(List.of("no-such-sudo", "criu")).version());
+    assertTrue(e.getMessage().contains("no-such-sudo"), e.getMessage());
   }
 
   @Test

@@ -23,7 +23,7 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Dumps and restores that another thread does not want any more, while the real CRIU works. */
+/** Dumps and restores that another thread cancels while the real CRIU works. */
 @Tag("jdk")
 @NullUnmarked
 class CancellationTest {
@@ -68,7 +68,7 @@ class CancellationTest {
     }
   }
 
-  /** With truncated pages it would never end by itself. */
+  /** With truncated pages CRIU would never end. */
   @Test
   void restore_cancelledWhileItBuilds_leavesNothing() throws IOException {
     int pid;

@@ -26,7 +26,7 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** What CRIU does not carry comes back all the same. */
+/** State that CRIU does not dump is restored by this library. */
 @OutsideUse("A16")
 class CarriedTest {
 
@@ -80,7 +80,7 @@ class CarriedTest {
     return directory.resolve("image");
   }
 
-  /** Each JVM that starts removes the file of one that is not there. */
+  /** Each JVM that starts removes the files of pids that do not exist. */
   @ParameterizedTest
   @ValueSource(strings = {"-XX:+UsePerfData", "-XX:-UsePerfData"})
   void aJvmIsRestoredAfterOtherJvmsStarted(String flag) throws Exception {

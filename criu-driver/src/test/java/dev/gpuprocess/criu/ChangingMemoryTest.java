@@ -46,7 +46,7 @@ class ChangingMemoryTest {
   private static final String PATTERN = "ok " + ((long) MEBIBYTES << 20) + " bytes";
   private static final String UNCHANGED = "ok 0";
 
-  /** What the process has in a file that it got from another process. */
+  /** The memory of the process in a file of another process. */
   private static final int OTHER_BYTES = 1 << 20;
 
   /** Children inherit the device files of a CUDA process. */
@@ -97,7 +97,7 @@ class ChangingMemoryTest {
     return directory.resolve("image");
   }
 
-  /** Does a verb, and has the process asked something at the beginning of its steps. */
+  /** Runs a verb, and sends a request to the process at the beginning of its steps. */
   private ProcessImage image(Verb verb, Map<String, List<String>> questions) {
     GpuCheckpoints asking =
         checkpoints.toBuilder()
@@ -143,14 +143,14 @@ class ChangingMemoryTest {
     assertTrue(job.awaitExit(Duration.ofSeconds(30)), "its pid is free");
   }
 
-  /** No child is there when CRIU is told of the tree that forks one later. */
+  /** Verbs and steps; a process that forks later has no child when CRIU gets the tree. */
   private static Stream<Arguments> verbsAndSteps() {
     return Arrays.stream(Verb.values())
         .flatMap(
             verb -> Stream.of("checkpoint", "write", "dump").map(step -> Arguments.of(verb, step)));
   }
 
-  /** It has nothing of what the driver has saved, which its parent unmaps one day. */
+  /** The child has no memory of the driver's save area, which its parent unmaps later. */
   @ParameterizedTest
   @MethodSource("verbsAndSteps")
   void aChildThatIsForkedMeanwhileHasNothingOfTheFiles(Verb verb, String step) {

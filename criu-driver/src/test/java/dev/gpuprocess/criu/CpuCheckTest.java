@@ -23,7 +23,7 @@ import org.jspecify.annotations.NullUnmarked;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** What the CPU can, and what is refused where it cannot. */
+/** The check of the CPU's capabilities. */
 @NullUnmarked
 class CpuCheckTest {
 

@@ -5,7 +5,7 @@ import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 
-/** A plugin for CRIU that names itself in the images and writes down what it is told. */
+/** A plugin for CRIU that names itself in the images and records its calls. */
 final class CriuPlugin {
 
   static final String NAME = "cuda_plugin";

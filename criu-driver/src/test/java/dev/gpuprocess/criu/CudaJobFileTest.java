@@ -81,7 +81,7 @@ class CudaJobFileTest {
     return Stream.concat(Stream.of(root.pid()), ProcFs.descendants(root.pid()).stream()).toList();
   }
 
-  /** Orphans are reaped by the first process of the machine, when it comes to that. */
+  /** Waits until init has reaped the orphans. */
   private static void awaitReaped(List<Integer> pids) {
     Awaitility.await()
         .atMost(PATIENCE)
@@ -201,10 +201,10 @@ class CudaJobFileTest {
     assertEquals(List.of(file), in(files()));
     end(again.identity());
     assertEquals(List.of(), trainer.checkpoints.recover());
-    assertEquals(List.of(), in(files()), "a recovery removes it when nobody uses it any more");
+    assertEquals(List.of(), in(files()), "a recovery removes it when no process uses it");
   }
 
-  /** Each copy has its own, in a directory that CRIU brings back. */
+  /** Each copy has its own file, in a directory that CRIU restores. */
   @Test
   void isolatedJobIsRestoredTwiceBesideTheOriginal() throws IOException {
     Path one = Path.of("/dev/shm/one");

@@ -1,14 +1,14 @@
 package dev.gpuprocess.criu;
 
 import dev.gpuprocess.error.ImageException;
-import dev.gpuprocess.internal.dump.CarriedState;
+import dev.gpuprocess.internal.extras.ImageExtras;
 import dev.gpuprocess.internal.image.ImageDirectory;
 import java.nio.file.Path;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Set;
 
-/** Reads a good image with fewer descriptors than that needs; a JVM of its own. */
+/** Reads a good image with too few descriptors, in a JVM of its own. */
 final class DescriptorlessReader {
 
   /** More than reading needs. */
@@ -27,7 +27,7 @@ final class DescriptorlessReader {
     List<Runnable> readings =
         List.of(
             () -> ImageDirectory.open(Path.of(args[0])).verify(),
-            () -> CarriedState.read(1, Path.of(args[1])));
+            () -> ImageExtras.read(1, Path.of(args[1])));
     Set<String> ends = new LinkedHashSet<>();
     for (Runnable reading : readings) {
       reading.run();

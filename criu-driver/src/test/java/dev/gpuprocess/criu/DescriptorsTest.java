@@ -19,7 +19,7 @@ import org.junit.jupiter.api.io.TempDir;
 @Tag("jdk")
 class DescriptorsTest {
 
-  /** JNR fills an array after a failed call too, with what are not descriptors of ours. */
+  /** JNR fills an array after a failed call too, with numbers that are not descriptors. */
   @Test
   @OutsideUse("A6")
   void criuCannotBeStarted_nothingOfOthersIsClosed_andNoLogStays() {
@@ -35,7 +35,7 @@ class DescriptorsTest {
             .toArray(String[]::new));
   }
 
-  /** One that cannot be initialised when it is needed first is lost to its JVM for ever. */
+  /** A class whose first initialization fails is unusable in its JVM. */
   @Test
   @OutsideUse("A6")
   void classesNeedNoDescriptorsWhenTheyAreInitialised() {
@@ -53,7 +53,7 @@ class DescriptorsTest {
         said);
   }
 
-  /** Whoever reads "corrupt" throws the image away. */
+  /** A reader of "corrupt" would delete the image. */
   @Test
   @OutsideUse("A6")
   void imageCannotBeRead_isNotCalledCorrupt(@TempDir Path directory) throws IOException {

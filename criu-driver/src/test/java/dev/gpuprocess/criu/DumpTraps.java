@@ -61,13 +61,13 @@ final class DumpTraps {
         new Trap("4.2 fs full", DumpTraps::fsFull),
         new Trap(
             "4.2 perf_event fd",
-            ground ->
+            fixture ->
                 heldDescriptor(
-                    ground, "perf", "anon_inode:[perf_event]", "Can't dump file 4 of that type")),
+                    fixture, "perf", "anon_inode:[perf_event]", "Can't dump file 4 of that type")),
         new Trap(
             "4.2 io_uring fd",
-            ground ->
-                heldDescriptor(ground, "io_uring", "anon_inode:[io_uring]", "send_fds failed")),
+            fixture ->
+                heldDescriptor(fixture, "io_uring", "anon_inode:[io_uring]", "send_fds failed")),
         new Trap("4.2 file lock without option", DumpTraps::fileLock),
         new Trap("4.2 connected TCP without option", DumpTraps::connectedTcp),
         new Trap("4.2 unlinked 3 MB file", DumpTraps::unlinkedFile),
@@ -81,14 +81,14 @@ final class DumpTraps {
     return RawCriu.ask(RawCriu.request(criu_req_type.DUMP, opts));
   }
 
-  private static void pidAbsent(TrapFixture ground) {
-    DumpDirectories site = ground.site("raw");
-    try (Workload counter = ground.counter()) {
+  private static void pidAbsent(TrapFixture fixture) {
+    DumpDirectories site = fixture.site("raw");
+    try (Workload counter = fixture.counter()) {
       NoSuchProcessException e =
           assertThrows(
               NoSuchProcessException.class,
               () ->
-                  ground
+                  fixture
                       .site("ours")
                       .dump(
                           counter.identity(),
@@ -107,16 +107,16 @@ final class DumpTraps {
     }
   }
 
-  private static void imagesDirMissing(TrapFixture ground) throws IOException {
-    DumpDirectories site = ground.site("site");
+  private static void imagesDirMissing(TrapFixture fixture) throws IOException {
+    DumpDirectories site = fixture.site("site");
     Files.delete(site.images());
-    try (Workload counter = ground.counter()) {
+    try (Workload counter = fixture.counter()) {
       assertNothingButPrinted(raw(RawCriu.dump(site, counter.pid())), "Can't open dir");
-      ground.refusedDump(ImageException.Reason.DIRECTORY, site, counter);
+      fixture.refusedDump(ImageException.Reason.DIRECTORY, site, counter);
     }
   }
 
-  /** CRIU says EBADRQC and no more; its reason is on stderr only. */
+  /** CRIU returns only EBADRQC; its reason is on stderr. */
   private static void assertNothingButPrinted(RawCriu.Said said, String reason) {
     assertFalse(said.success());
     assertEquals(EBADRQC, said.errno());
@@ -124,50 +124,50 @@ final class DumpTraps {
     assertTrue(said.printed().contains(reason), said::printed);
   }
 
-  private static void imagesDirNotGiven(TrapFixture ground) {
-    try (Workload counter = ground.counter()) {
-      criu_opts.Builder opts = RawCriu.dump(ground.site("raw"), counter.pid());
+  private static void imagesDirNotGiven(TrapFixture fixture) {
+    try (Workload counter = fixture.counter()) {
+      criu_opts.Builder opts = RawCriu.dump(fixture.site("raw"), counter.pid());
       assertNothingButPrinted(raw(opts.clearImagesDir()), "Neither images_dir");
       counter.assertGoesOn();
     }
-    criu_opts sent = ground.sentDump().getOpts();
+    criu_opts sent = fixture.sentDump().getOpts();
     assertTrue(sent.getImagesDirFd() >= 0 && sent.getWorkDirFd() >= 0, sent::toString);
   }
 
-  private static void slashInLogFile(TrapFixture ground) {
-    try (Workload counter = ground.counter()) {
-      criu_opts.Builder opts = RawCriu.dump(ground.site("raw"), counter.pid());
+  private static void slashInLogFile(TrapFixture fixture) {
+    try (Workload counter = fixture.counter()) {
+      criu_opts.Builder opts = RawCriu.dump(fixture.site("raw"), counter.pid());
       assertNothingButPrinted(raw(opts.setLogFile("logs/dump.log")), "No subdirs");
       counter.assertGoesOn();
     }
-    assertEquals("dump.log", ground.sentDump().getOpts().getLogFile());
+    assertEquals("dump.log", fixture.sentDump().getOpts().getLogFile());
   }
 
-  private static void imagesDirIsAFile(TrapFixture ground) throws IOException {
-    DumpDirectories site = ground.site("site");
+  private static void imagesDirIsAFile(TrapFixture fixture) throws IOException {
+    DumpDirectories site = fixture.site("site");
     Files.delete(site.images());
     Files.createFile(site.images());
-    try (Workload counter = ground.counter()) {
+    try (Workload counter = fixture.counter()) {
       assertNothingButPrinted(raw(RawCriu.dump(site, counter.pid())), "Can't chdir");
-      ground.refusedDump(ImageException.Reason.DIRECTORY, site, counter);
+      fixture.refusedDump(ImageException.Reason.DIRECTORY, site, counter);
     }
   }
 
-  private static void readOnlyFs(TrapFixture ground) {
-    DumpDirectories site = ground.site("site");
+  private static void readOnlyFs(TrapFixture fixture) {
+    DumpDirectories site = fixture.site("site");
     try (TmpFs disk = TmpFs.mount(site.images(), "ro");
-        Workload counter = ground.counter()) {
+        Workload counter = fixture.counter()) {
       assertNothingButPrinted(raw(RawCriu.dump(site, counter.pid())), "Can't create log file");
-      ground.refusedDump(ImageException.Reason.DIRECTORY, site.at(disk.point()), counter);
+      fixture.refusedDump(ImageException.Reason.DIRECTORY, site.at(disk.point()), counter);
     }
   }
 
-  private static void readOnlyImagesOnly(TrapFixture ground) throws IOException {
-    DumpDirectories site = ground.site("site");
+  private static void readOnlyImagesOnly(TrapFixture fixture) throws IOException {
+    DumpDirectories site = fixture.site("site");
     try (TmpFs disk = TmpFs.mount(site.images(), "size=1m");
-        Workload counter = ground.counter()) {
+        Workload counter = fixture.counter()) {
       CriuException e =
-          ground.failedDump(
+          fixture.failedDump(
               CriuException.class,
               site,
               counter,
@@ -189,11 +189,11 @@ final class DumpTraps {
     }
   }
 
-  private static void fsFull(TrapFixture ground) {
-    DumpDirectories site = ground.site("site");
+  private static void fsFull(TrapFixture fixture) {
+    DumpDirectories site = fixture.site("site");
     try (TmpFs disk = TmpFs.mount(site.images(), "size=1m");
-        Workload counter = Workload.counter(ground.directory(), 8)) {
-      ground.failedDump(
+        Workload counter = Workload.counter(fixture.directory(), 8)) {
+      fixture.failedDump(
           DiskFullException.class,
           site.at(disk.point()),
           counter,
@@ -223,13 +223,13 @@ final class DumpTraps {
   }
 
   private static String hold(
-      TrapFixture ground, dev.gpuprocess.fixtures.Workload idle, String what) {
-    String held = idle.ask(what.replace("FILE", ground.directory().resolve("file").toString()));
+      TrapFixture fixture, dev.gpuprocess.fixtures.Workload idle, String what) {
+    String held = idle.ask(what.replace("FILE", fixture.directory().resolve("file").toString()));
     Assumptions.assumeFalse(held.startsWith("error"), () -> "no " + what + ": " + held);
     return held;
   }
 
-  /** CRIU fails without a number, and its log says this. */
+  /** CRIU fails without an errno, and its log has this. */
   private static void assertLogged(DumpDirectories site, RawCriu.Said said, String reason) {
     assertFalse(said.success());
     assertEquals(0, said.errno());
@@ -237,55 +237,55 @@ final class DumpTraps {
   }
 
   private static void heldDescriptor(
-      TrapFixture ground, String what, String name, String criuSays) {
-    DumpDirectories raw = ground.site("raw");
+      TrapFixture fixture, String what, String name, String criuSays) {
+    DumpDirectories raw = fixture.site("raw");
     try (dev.gpuprocess.fixtures.Workload idle = dev.gpuprocess.fixtures.Workload.idle()) {
-      String held = hold(ground, idle, what);
+      String held = hold(fixture, idle, what);
       assertLogged(raw, raw(RawCriu.dump(raw, idle.pid())), criuSays);
       UnsupportedResource resource =
-          unsupported(ground.site("ours"), idle, DumpDirectories.dump().build());
+          unsupported(fixture.site("ours"), idle, DumpDirectories.dump().build());
       assertEquals("descriptor " + held, resource.handle());
       assertEquals(name, resource.name());
       assertNull(resource.option());
     }
   }
 
-  private static void fileLock(TrapFixture ground) {
-    DumpDirectories raw = ground.site("raw");
+  private static void fileLock(TrapFixture fixture) {
+    DumpDirectories raw = fixture.site("raw");
     try (dev.gpuprocess.fixtures.Workload idle = dev.gpuprocess.fixtures.Workload.idle()) {
-      hold(ground, idle, "lock FILE");
+      hold(fixture, idle, "lock FILE");
       assertLogged(raw, raw(RawCriu.dump(raw, idle.pid())), "--file-locks");
       UnsupportedResource lock =
-          unsupported(ground.site("ours"), idle, DumpDirectories.dump().build());
-      assertEquals(ground.directory().resolve("file").toString(), lock.name());
+          unsupported(fixture.site("ours"), idle, DumpDirectories.dump().build());
+      assertEquals(fixture.directory().resolve("file").toString(), lock.name());
       assertEquals("CriuOptions.fileLocks(true)", lock.option());
     }
   }
 
-  private static void connectedTcp(TrapFixture ground) {
-    DumpDirectories raw = ground.site("raw");
+  private static void connectedTcp(TrapFixture fixture) {
+    DumpDirectories raw = fixture.site("raw");
     try (dev.gpuprocess.fixtures.Workload idle = dev.gpuprocess.fixtures.Workload.idle()) {
-      hold(ground, idle, "tcp");
+      hold(fixture, idle, "tcp");
       assertLogged(raw, raw(RawCriu.dump(raw, idle.pid())), "--tcp-established");
       UnsupportedResource tcp =
-          unsupported(ground.site("ours"), idle, DumpDirectories.dump().build());
+          unsupported(fixture.site("ours"), idle, DumpDirectories.dump().build());
       assertTrue(tcp.name().matches("tcp 127.0.0.1:\\d+ -> 127.0.0.1:\\d+"), tcp::name);
       assertEquals("CriuOptions.tcpEstablished(true)", tcp.option());
     }
   }
 
-  private static void unlinkedFile(TrapFixture ground) {
-    DumpDirectories raw = ground.site("raw");
+  private static void unlinkedFile(TrapFixture fixture) {
+    DumpDirectories raw = fixture.site("raw");
     DumpOptions small = DumpDirectories.backup().criu(c -> c.ghostLimit(1 << 20)).build();
     try (dev.gpuprocess.fixtures.Workload idle = dev.gpuprocess.fixtures.Workload.idle()) {
-      hold(ground, idle, "deleted FILE 3000000");
+      hold(fixture, idle, "deleted FILE 3000000");
       assertLogged(raw, raw(RawCriu.dump(raw, idle.pid())), "Can't dump ghost file");
-      UnsupportedResource file = unsupported(ground.site("ours"), idle, small);
-      assertEquals(ground.directory().resolve("file").toString(), file.name());
+      UnsupportedResource file = unsupported(fixture.site("ours"), idle, small);
+      assertEquals(fixture.directory().resolve("file").toString(), file.name());
       String option = String.valueOf(file.option());
       assertTrue(option.matches("DumpOptions\\.ghostLimit\\(\\d+\\)"), option);
       long enough = Long.parseLong(option.replaceAll("\\D", ""));
-      ground
+      fixture
           .site("cured")
           .dump(
               ProcessIdentity.of(idle.pid()).orElseThrow(),
@@ -294,20 +294,20 @@ final class DumpTraps {
   }
 
   /** CRIU may be a script that needs a few programs, but no iptables. */
-  private static Path withoutIptables(TrapFixture ground) throws IOException {
-    Path programs = Files.createDirectory(ground.directory().resolve("programs"));
+  private static Path withoutIptables(TrapFixture fixture) throws IOException {
+    Path programs = Files.createDirectory(fixture.directory().resolve("programs"));
     for (String name : Set.of("dirname", "readlink")) {
       FakeCriu.write(
           programs.resolve(name),
           "#!/bin/sh\nexec %s \"$@\"\n".formatted(Command.run("sh", "-c", "command -v " + name)));
     }
-    return ground.wrapped("PATH=" + programs);
+    return fixture.wrapped("PATH=" + programs);
   }
 
-  private static void noIptables(TrapFixture ground) throws IOException {
-    Path program = withoutIptables(ground);
-    DumpDirectories raw = ground.site("raw");
-    try (Workload connected = ground.perl(CONNECTED)) {
+  private static void noIptables(TrapFixture fixture) throws IOException {
+    Path program = withoutIptables(fixture);
+    DumpDirectories raw = fixture.site("raw");
+    try (Workload connected = fixture.perl(CONNECTED)) {
       criu_opts.Builder opts =
           RawCriu.dump(raw, connected.pid())
               .setTcpEstablished(true)
@@ -317,17 +317,17 @@ final class DumpTraps {
       CriuException e =
           assertThrows(
               CriuException.class,
-              () -> backupConnected(ground, program, connected, NetworkLock.IPTABLES));
+              () -> backupConnected(fixture, program, connected, NetworkLock.IPTABLES));
       assertTrue(e.getMessage().contains("CriuOptions.networkLock(NFTABLES)"), e.getMessage());
       assertTrue(e.getMessage().contains("the process runs on"), e.getMessage());
-      backupConnected(ground, program, connected, NetworkLock.NFTABLES);
-      backupConnected(ground, program, connected, NetworkLock.SKIP);
+      backupConnected(fixture, program, connected, NetworkLock.NFTABLES);
+      backupConnected(fixture, program, connected, NetworkLock.SKIP);
     }
   }
 
   private static void backupConnected(
-      TrapFixture ground, Path program, Workload connected, NetworkLock lock) {
-    ground
+      TrapFixture fixture, Path program, Workload connected, NetworkLock lock) {
+    fixture
         .site("with " + lock)
         .with(new RpcCriuDriver(program))
         .dump(
@@ -335,7 +335,7 @@ final class DumpTraps {
             DumpDirectories.backup().criu(c -> c.tcpEstablished(true).networkLock(lock)).build());
   }
 
-  private static void socketpairToOutside(TrapFixture ground) {
+  private static void socketpairToOutside(TrapFixture fixture) {
     // Ready when each of the two has its own half alone.
     String program =
         """
@@ -345,24 +345,24 @@ final class DumpTraps {
         close $a; sysread $b, my $alone, 1; open my $f, '>', $ARGV[0]; close $f;
         sleep 1000 while getppid != 1;
         """;
-    DumpDirectories raw = ground.site("raw");
-    try (Workload parent = ground.perl(program)) {
+    DumpDirectories raw = fixture.site("raw");
+    try (Workload parent = fixture.perl(program)) {
       Workload.await(() -> !ProcFs.descendants(parent.pid()).isEmpty(), "a child");
       ProcessIdentity half =
           ProcessIdentity.of(ProcFs.descendants(parent.pid()).get(0)).orElseThrow();
       try {
         assertLogged(raw, raw(RawCriu.dump(raw, half.pid())), "External socket is used");
-        DumpDirectories alone = ground.site("raw alone");
+        DumpDirectories alone = fixture.site("raw alone");
         assertFalse(raw(RawCriu.dump(alone, half.pid()).setExtUnixSk(true)).success());
 
         UnsupportedResourceException e =
             assertThrows(
                 UnsupportedResourceException.class,
-                () -> ground.site("ours").dump(half, DumpDirectories.backup().build()));
+                () -> fixture.site("ours").dump(half, DumpDirectories.backup().build()));
         assertTrue(e.getMessage().contains("the process runs on"), e.getMessage());
         assertTrue(e.resources().get(0).name().startsWith("unix"), e.getMessage());
         External socket = External.unixSocket(socketOf(half));
-        ground
+        fixture
             .site("cured")
             .dump(half, DumpDirectories.backup().criu(c -> c.external(socket)).build());
       } finally {
@@ -379,30 +379,30 @@ final class DumpTraps {
         .orElseThrow();
   }
 
-  private static void brokenPlugin(TrapFixture ground) throws IOException {
-    Path plugins = Files.createDirectory(ground.directory().resolve("plugins"));
+  private static void brokenPlugin(TrapFixture fixture) throws IOException {
+    Path plugins = Files.createDirectory(fixture.directory().resolve("plugins"));
     Path broken = Files.writeString(plugins.resolve("broken.so"), "this is no library");
-    DumpDirectories raw = ground.site("raw");
+    DumpDirectories raw = fixture.site("raw");
     Path config =
-        Files.writeString(ground.directory().resolve("config"), "libdir " + plugins + "\n");
-    try (Workload counter = ground.counter()) {
+        Files.writeString(fixture.directory().resolve("config"), "libdir " + plugins + "\n");
+    try (Workload counter = fixture.counter()) {
       criu_opts.Builder opts = RawCriu.dump(raw, counter.pid()).setConfigFile(config.toString());
       assertLogged(raw, raw(opts), "Unable to load " + broken);
       counter.assertGoesOn();
-      ground
+      fixture
           .site("ours")
-          .with(new RpcCriuDriver(ground.wrapped("export CRIU_LIBS_DIR=" + plugins)))
+          .with(new RpcCriuDriver(fixture.wrapped("export CRIU_LIBS_DIR=" + plugins)))
           .dump(counter.identity(), DumpDirectories.backup().build());
     }
   }
 
-  private static void noCapability(TrapFixture ground) {
+  private static void noCapability(TrapFixture fixture) {
     // It keeps the one by which it reads /proc of this JVM, which has more rights.
     Path program =
-        ground.wrapped(
+        fixture.wrapped(
             "exec setpriv --bounding-set -all,+sys_ptrace %s \"$@\"".formatted(RawCriu.program()));
-    DumpDirectories raw = ground.site("raw");
-    try (Workload counter = ground.counter()) {
+    DumpDirectories raw = fixture.site("raw");
+    try (Workload counter = fixture.counter()) {
       RawCriu.Said said =
           RawCriu.ask(
               program, RawCriu.request(criu_req_type.DUMP, RawCriu.dump(raw, counter.pid())));
@@ -410,10 +410,10 @@ final class DumpTraps {
       assertEquals(EBADRQC, said.errno());
       assertEquals("", said.message());
       CriuException e =
-          ground.failedDump(
+          fixture.failedDump(
               CriuException.class,
               CriuException.Reason.MISSING_CAPABILITY,
-              ground.site("ours").with(new RpcCriuDriver(program)),
+              fixture.site("ours").with(new RpcCriuDriver(program)),
               counter,
               DumpDirectories.dump().build(),
               DumpListener.NONE);

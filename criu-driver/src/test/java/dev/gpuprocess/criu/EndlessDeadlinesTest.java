@@ -24,7 +24,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Dumps and restores that may take for ever. */
+/** Dumps and restores without a deadline. */
 @OutsideUse("A12")
 class EndlessDeadlinesTest {
 

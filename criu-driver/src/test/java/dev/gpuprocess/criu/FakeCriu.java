@@ -7,8 +7,8 @@ import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
 
 /**
- * A program that speaks to us as CRIU does, and then misbehaves as it is told. It is a perl script:
- * the protocol's bytes are written by hand there, so that nothing of ours is tested against itself.
+ * A program that speaks CRIU's protocol, and then misbehaves as a scenario describes. It is a perl
+ * script that writes the bytes of the protocol, so that the library is not tested against itself.
  */
 final class FakeCriu {
 
@@ -43,7 +43,7 @@ final class FakeCriu {
 
   private FakeCriu() {}
 
-  /** One that tells a version that is fit, and then does as it is told. */
+  /** Creates a program that reports a supported version and then runs the scenario. */
   static Path create(Path directory, String scenario) {
     return create(directory, 4, 2, 1, scenario);
   }

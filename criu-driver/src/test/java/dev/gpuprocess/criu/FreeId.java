@@ -20,7 +20,7 @@ final class FreeId {
         return id;
       }
     }
-    throw new IllegalStateException("every id is somebody's");
+    throw new IllegalStateException("every id is in use");
   }
 
   private static boolean isFree(String database, int id) {

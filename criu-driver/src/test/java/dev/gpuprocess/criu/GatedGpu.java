@@ -11,23 +11,23 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 
-/** A driver of GPUs that are never idle while they are busy, and that checkpoints when told so. */
+/** A driver whose GPUs are busy, and whose checkpoints wait for the test. */
 final class GatedGpu implements CudaDriver {
 
-  /** Locks that may take longer find that the work that is under way has ended. */
+  /** Locks with a longer timeout succeed, because the work has ended. */
   private static final Duration WORK = Duration.ofSeconds(1);
 
   private final CudaDriver driver;
 
-  /** Locks that gave up. */
+  /** The number of locks that timed out. */
   final AtomicInteger refused = new AtomicInteger();
 
   volatile boolean busy;
 
-  /** Whether a checkpoint was begun. */
+  /** Released when a checkpoint has begun. */
   volatile boolean atGate;
 
-  /** Opened, checkpoints go on. */
+  /** Checkpoints wait for this. */
   volatile CountDownLatch gate = new CountDownLatch(0);
 
   GatedGpu(CudaDriver driver) {
@@ -63,10 +63,10 @@ final class GatedGpu implements CudaDriver {
     atGate = true;
     try {
       if (!gate.await(Trainer.PATIENCE.toSeconds(), TimeUnit.SECONDS)) {
-        throw new IllegalStateException("nobody opened the gate");
+        throw new IllegalStateException("the gate was not opened");
       }
     } catch (InterruptedException e) {
-      throw new IllegalStateException("nobody interrupts a driver call", e);
+      throw new IllegalStateException("a driver call was interrupted", e);
     }
     return driver.checkpoint(pid);
   }

@@ -14,7 +14,7 @@ import java.util.Deque;
 import java.util.List;
 import java.util.stream.Stream;
 
-/** Every descriptor that this JVM could still open, but for a few, so that nobody else has them. */
+/** Opens all descriptors that are left to this JVM except a few. */
 public final class Hoard implements AutoCloseable {
 
   /** A JVM that is to be starved gets so many: soon reached, and enough to work with. */
@@ -23,9 +23,9 @@ public final class Hoard implements AutoCloseable {
   private final Deque<InputStream> held = new ArrayDeque<>();
 
   /**
-   * Takes them.
+   * Takes the descriptors.
    *
-   * @param free how many are left to others
+   * @param free the number of descriptors that stay free
    */
   public Hoard(int free) {
     try {
@@ -40,7 +40,7 @@ public final class Hoard implements AutoCloseable {
     }
   }
 
-  /** What starts a JVM that can be starved. */
+  /** Returns the command that starts a JVM with few descriptors. */
   public static List<String> launcher() {
     return List.of("prlimit", "--nofile=" + LIMIT + ":" + LIMIT);
   }
@@ -53,7 +53,7 @@ public final class Hoard implements AutoCloseable {
     }
   }
 
-  /** Gives them back. */
+  /** Frees the descriptors. */
   @Override
   public void close() {
     while (!held.isEmpty()) {
@@ -62,10 +62,10 @@ public final class Hoard implements AutoCloseable {
   }
 
   /**
-   * Loads all classes of ours: a class in a directory is a file of its own, and one that cannot be
-   * loaded once never can be.
+   * Loads all classes of this library: each class in a directory is a file, and a class whose first
+   * loading fails is unusable.
    *
-   * @param loader has them all
+   * @param loader the class loader
    */
   public static void loadClasses(ClassLoader loader) throws IOException, ClassNotFoundException {
     for (String name : classes()) {

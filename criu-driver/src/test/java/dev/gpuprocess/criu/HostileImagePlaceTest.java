@@ -17,7 +17,7 @@ import java.nio.file.Path;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Another user can exchange the images in a directory, though not their content. */
+/** Another user can swap the images in a directory, but not change their content. */
 @RequiresRoot("restores below a directory of another user")
 class HostileImagePlaceTest {
 

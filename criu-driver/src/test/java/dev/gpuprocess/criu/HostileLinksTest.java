@@ -54,7 +54,7 @@ class HostileLinksTest {
       sleep 1000 while 1;
       """;
 
-  /** Replaces each link of CRIU by something else for a moment, again and again. */
+  /** Replaces each link of CRIU by another file for a moment, repeatedly. */
   private static final String EXCHANGE =
       """
       use POSIX ();

@@ -112,7 +112,7 @@ class HostileTreeTest {
     }
   }
 
-  /** What they say is more than such a JVM has memory for. */
+  /** The images need more memory than such a JVM has. */
   @Test
   void preflight_manyMappings_fitsIntoLittleMemory() throws Exception {
     try (Workload idle = Workload.idle()) {

@@ -11,7 +11,7 @@ import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** A JVM that becomes the parent of what it has restored, and that nobody helps to reap it. */
+/** A JVM that is the parent of the processes it has restored, and must reap them. */
 @OutsideUse("B4")
 class InitTest {
 

@@ -10,7 +10,7 @@ import java.util.Map;
 import java.util.Optional;
 import org.junit.jupiter.api.Test;
 
-/** Tests are skipped for want of CRIU only where nobody promised one. */
+/** Tests are skipped without CRIU only if no CRIU was named. */
 class InstalledCriuTest {
 
   private static final RpcCriuDriver NONE = new RpcCriuDriver(new CriuLocator(Path.of("/no/criu")));

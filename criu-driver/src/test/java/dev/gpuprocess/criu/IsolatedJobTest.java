@@ -44,13 +44,13 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Jobs with pids of their own, whose image is restored many times at once. */
+/** Isolated processes, whose image is restored many times at once. */
 @RequiresRoot("makes namespaces")
 class IsolatedJobTest {
 
   private static final int COPIES = 8;
 
-  /** In the job's own {@code /dev/shm}: no copy writes where another one does. */
+  /** A file in the process's own {@code /dev/shm}, so that copies do not share it. */
   private static final Path FILE = Path.of("/dev/shm/count");
 
   @TempDir Path directory;
@@ -153,7 +153,7 @@ class IsolatedJobTest {
     assertEquals(OptionalInt.of(3), job.end(PATIENCE).orElseThrow().code());
   }
 
-  /** Nobody knows the pid of the process but the journal. */
+  /** Only the journal has the pid of the process. */
   @Test
   void restoreWhoseControllerDiedIsRecovered() throws Exception {
     RunningProcess process = launch().process();

@@ -30,7 +30,7 @@ class JobInContainerTest {
 
   private static final String DONE = "all right";
 
-  /** Where an isolated job writes, in its own {@code /dev/shm}. */
+  /** The file of an isolated process, in its own {@code /dev/shm}. */
   private static final Path FILE = Path.of("/dev/shm/count");
 
   @TempDir Path directory;
@@ -54,7 +54,7 @@ class JobInContainerTest {
     inContainer(Launching.class, directory);
   }
 
-  /** What the first process of the container does. */
+  /** The main of the first process of the container. */
   static final class Launching {
 
     private Launching() {}
@@ -117,7 +117,7 @@ class JobInContainerTest {
     }
   }
 
-  /** What the first process of the container does, which has a journal of its own. */
+  /** The main of the first process of the container, which has its own journal. */
   static final class Restoring {
 
     private Restoring() {}

@@ -37,7 +37,7 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Launched jobs that go to disk and come back, with real CRIU and the simulated driver. */
+/** Dumps and restores of launched processes, with real CRIU and the simulated driver. */
 @Tag("jdk")
 @RequiresRoot("is the parent of what CRIU restores, and traces it")
 class LaunchedJobDumpTest {
@@ -145,7 +145,7 @@ class LaunchedJobDumpTest {
     assertTrue(there.stream().noneMatch(mapping -> isDevice(mapping.name())));
   }
 
-  /** A file by which the simulated driver counts memory is none: there is no such on a real GPU. */
+  /** The file by which the simulated driver counts memory does not count: a real GPU has none. */
   private static boolean isDevice(String name) {
     return name.contains("/dev/nvidia") && !name.contains("/dev/nvidia-usage/");
   }
@@ -171,12 +171,13 @@ class LaunchedJobDumpTest {
     RunningProcess process = job.process();
     UnsupportedResourceException e =
         assertThrows(UnsupportedResourceException.class, () -> process.snapshot(image()));
-    assertTrue(e.getMessage().contains("start the job with a file in its place"), e.getMessage());
+    assertTrue(
+        e.getMessage().contains("start the process with a file in its place"), e.getMessage());
     int there = count(file());
     awaitMore(file(), there);
   }
 
-  /** As when somebody has cleaned up, or the image has come from another host. */
+  /** The file was removed, or the image comes from another host. */
   @Test
   void libraryThatIsMappedIsThereAgainForTheRestore() throws IOException {
     LaunchedProcess other = trainer.launch(directory.resolve("other"), 0);

@@ -162,7 +162,7 @@ class LinkRemapTest {
     assertEquals(List.of(), names());
   }
 
-  /** What was half made would be in the way of the next restore. */
+  /** A partial link would prevent the next restore. */
   @Test
   void restore_thatCannotPutItBack_leavesNothing() throws IOException {
     site.dump(workload.identity(), DumpDirectories.dump().criu(c -> c.linkRemap(true)).build());

@@ -43,7 +43,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Images whose libraries changed or which come to another machine, with real CRIU. */
+/** Images whose libraries changed or that come from another machine, with real CRIU. */
 class MachineMismatchTest {
 
   @TempDir Path directory;
@@ -79,7 +79,7 @@ class MachineMismatchTest {
     return Files.copy(Path.of(found), directory.resolve(name));
   }
 
-  /** Tells of another machine than the simulated one. */
+  /** Returns the description of another machine. */
   private record OtherGpus(GpuInventory here, String driver) implements GpuInventory {
 
     @Override

@@ -121,7 +121,7 @@ class MainJobTest {
     }
   }
 
-  /** Two jobs with one key; somebody who may move directories puts one in the other's place. */
+  /** Two processes with one key; a user who may move directories swaps their images. */
   @Test
   @OutsideUse("D4")
   void theImageOfAnotherJobIsNotRestoredInPlaceOfTheExpectedOne() throws IOException {
@@ -197,7 +197,7 @@ class MainJobTest {
     }
   }
 
-  /** As by an operator, after the controller that ran out of memory has gone. */
+  /** An operator restores it after the death of the controller. */
   @Test
   void poisonedProcessThatAnotherControllerFindsComesBackFromItsFallbackImage() {
     try (Counter counter = Counter.start(machine)) {

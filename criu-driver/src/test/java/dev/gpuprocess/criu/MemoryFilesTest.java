@@ -60,7 +60,7 @@ class MemoryFilesTest {
   private static final DumpOptions OPTIONS = DumpOptions.ofDefaults();
   private static final String MEMORY = "gpu/memory-1.bin";
 
-  /** With less on its GPU the driver is left alone. */
+  /** The memory of a context; the driver hook is not used for less GPU memory. */
   private static final long CONTEXT_BYTES = 256L << 20;
 
   private static final String BY_CRIU = "CRIU dumps the GPU memory: ";
@@ -120,7 +120,7 @@ class MemoryFilesTest {
     return SaveFileMappings.bytes(Math.toIntExact(job.pid()));
   }
 
-  /** Anything of an image that the process maps, such as the rest of a failed one. */
+  /** Returns a file of an image that the process maps. */
   private void assertMapsNoImage() {
     ProcFs.memory(
         job.pid(),
@@ -166,7 +166,7 @@ class MemoryFilesTest {
     assertTrue(criuBytes(image) < 16 << 20, "CRIU dumped " + criuBytes(image));
   }
 
-  /** What the process had in files is its own now. */
+  /** The process has anonymous memory in place of the files. */
   private static void assertIsCopied(ProcessImage image, String why) {
     Step step = step(image, "copy to own memory");
     assertTrue(step.bytes() >= (long) MEBIBYTES << 20, step.toString());
@@ -266,7 +266,7 @@ class MemoryFilesTest {
     assertNothingIsTaken();
   }
 
-  /** As on a tmpfs that takes no more files: what was copied is not in the image twice. */
+  /** A tmpfs without free inodes: the copied memory is not in the image twice. */
   @Test
   void filesThatCannotBeNamedAreDumpedByCriu() throws IOException {
     Path point = Files.createDirectory(directory.resolve("full"));
@@ -310,7 +310,7 @@ class MemoryFilesTest {
     assertRight();
   }
 
-  /** An image that is superseded loses its name; what a process maps of it stays as it is. */
+  /** A superseded image loses its name; the memory that a process maps from it is unchanged. */
   @Test
   void anImageThatIsMappedCanBeSuperseded() throws IOException {
     suspended().dump(image(), OPTIONS);
@@ -401,7 +401,7 @@ class MemoryFilesTest {
     assertNothingIsTaken();
   }
 
-  /** Its file has a name in the image already, which another image must not share. */
+  /** The file has a name in the image, and another image must not share it. */
   @Test
   void theImageOfWhatWasRestoredFromTheSameMemoryIsACopy() throws IOException {
     Path first = memory.point().resolve("first");
@@ -450,7 +450,7 @@ class MemoryFilesTest {
     assertRight();
   }
 
-  /** Refuses when CRIU has written everything. */
+  /** Vetoes the dump when CRIU has written everything. */
   private static CriuDriver vetoing(CriuDriver criu) {
     return (CriuDriver)
         Proxy.newProxyInstance(

@@ -43,7 +43,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Each message says what happened and what to do about it. */
+/** Each message names the event and the remedy. */
 @OutsideUse("B6")
 class MessagesTest {
 
@@ -130,7 +130,8 @@ class MessagesTest {
     try (Counter counter = Counter.start(machine)) {
       ProcessImage image = checkpoints.process(counter.pid()).snapshot(directory.resolve("image"));
       PidTakenException e = assertThrows(PidTakenException.class, image::restore);
-      assertSays(e, "process " + counter.pid(), "it is the process of this image", "go on with it");
+      assertSays(
+          e, "pid " + counter.pid(), "in use by the process of this image", "continue with it");
     }
   }
 

@@ -26,8 +26,8 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * A node agent in a JVM of its own, which is put into the network namespace of its host. It does
- * what it is told line by line, and answers each with a line.
+ * A node agent in a JVM of its own, in the network namespace of its host. It executes the commands
+ * of its input, one in each line, and answers each with a line.
  */
 final class MigrationHost implements AutoCloseable {
 
@@ -63,7 +63,7 @@ final class MigrationHost implements AutoCloseable {
     throw new AssertionError("the host ended: " + said);
   }
 
-  /** Tells it to do something and waits until it is done. */
+  /** Sends it a command and waits until it is executed. */
   String tell(String command) throws IOException {
     commands.write(command + "\n");
     commands.flush();
@@ -139,7 +139,7 @@ final class MigrationHost implements AutoCloseable {
       return checkpoints.process(Long.parseLong(pid)).suspend();
     }
 
-    /** With its GPUs swapped if a last word says so. */
+    /** Swaps the GPUs if the last argument requests it. */
     private String resumed(CheckpointedProcess job, String[] words) {
       ResumeOptions.Builder options = ResumeOptions.builder();
       if (words[words.length - 1].equals("swapped")) {

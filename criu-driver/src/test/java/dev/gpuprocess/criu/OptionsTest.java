@@ -39,11 +39,11 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
-/** Options that change what the real CRIU does, each proven by what the tree is like afterwards. */
+/** Options of the real CRIU, each proven by the state of the tree afterwards. */
 @NullUnmarked
 class OptionsTest {
 
-  /** Connects to itself, then says so in a file. */
+  /** Connects to itself, then writes a file. */
   private static final String CONNECTED =
       """
       use Socket; $SIG{HUP} = 'IGNORE';
@@ -229,7 +229,7 @@ class OptionsTest {
           DumpDirectories.dump().criu(c -> c.external(External.unixSocket(socket))).build();
       site.dump(half, options);
       Workload.await(() -> ProcFs.stat(child).isPresent(), "the child's parent not to reap");
-      parent.close(); // so that somebody reaps the child
+      parent.close(); // so that init reaps the child
       Workload.await(() -> ProcFs.stat(child).isEmpty(), "the child to be reaped");
       int[] pair = new int[2];
       Libc.check(Libc.functions().socketpair(Libc.AF_UNIX, SOCK_STREAM, 0, pair), "socketpair");
@@ -392,7 +392,7 @@ class OptionsTest {
         List.of("file-validation filesize", "ghost-fiemap"),
         Files.readAllLines(site.work().resolve(ConfigFile.NAME)));
     assertFalse(Files.exists(other.work().resolve(ConfigFile.NAME)));
-    // CRIU has read it: there are no build ids in these images.
+    // CRIU has read the option: these images have no build ids.
     assertTrue(
         Files.size(site.images().resolve("files.img"))
             < Files.size(other.images().resolve("files.img")));

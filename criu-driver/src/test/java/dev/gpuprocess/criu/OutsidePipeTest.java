@@ -21,7 +21,7 @@ import java.util.Objects;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** A pipe to somebody outside is not carried by CRIU, and CRIU does not say so. */
+/** CRIU does not dump a pipe to a process outside of the tree, and does not report it. */
 @OutsideUse("A16")
 @RequiresCriu
 class OutsidePipeTest {
@@ -68,7 +68,7 @@ class OutsidePipeTest {
       String text = found.get(0).toString();
       assertTrue(text.contains("descriptor 1: pipe:[" + inode + "] is its standard output"), text);
       assertTrue(text.contains("process " + ProcessHandle.current().pid() + " (java)"), text);
-      assertTrue(text.contains("start the job with a file in its place"), text);
+      assertTrue(text.contains("start the process with a file in its place"), text);
       String option = "CriuOptions.external(External.pipe(%d))".formatted(inode);
       assertEquals(option, Objects.requireNonNull(found.get(0).resource()).option());
 
@@ -99,13 +99,13 @@ class OutsidePipeTest {
       List<Finding> found = problems(reader, DumpOptions.ofDefaults());
       assertEquals(1, found.size(), found::toString);
       assertTrue(
-          found.get(0).what().contains("the next read would return end of file"), found::toString);
+          found.get(0).what().contains("the next read returns end of file"), found::toString);
     } finally {
       reader.destroyForcibly().waitFor();
     }
   }
 
-  /** It has no reader now, and none after a restore: nothing is lost. */
+  /** The pipe has no reader now or after a restore: nothing is lost. */
   @Test
   void aPipeThatNobodyReads_isNoProblem() throws Exception {
     Process writer =

@@ -23,8 +23,8 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /**
- * CRIU fails, and one process of the tree has ended by itself meanwhile. The others are ended only
- * when CRIU may have begun to end the tree.
+ * CRIU fails, and one process of the tree has exited. The others are killed only if CRIU may have
+ * begun to kill the tree.
  */
 @NullUnmarked
 @OutsideUse("A1")
@@ -63,7 +63,7 @@ class PartlyEndedTreeTest {
     return e;
   }
 
-  /** As when it is killed for want of memory during a long postDump: the tree goes on at once. */
+  /** CRIU is killed during a long postDump, as by the OOM killer: the tree continues at once. */
   @Test
   void criuThatDiesBeforeItHasOurConsent() {
     Path file = directory.resolve("criu.pid");

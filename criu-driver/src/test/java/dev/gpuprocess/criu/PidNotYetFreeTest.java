@@ -23,11 +23,11 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** CRIU says that a pid is taken, as on a busy machine, although there is no such process. */
+/** CRIU reports a taken pid, as on a busy machine, although no process has it. */
 @NullUnmarked
 class PidNotYetFreeTest {
 
-  /** Answers restores with EEXIST as often as the file says; all else is the real CRIU's. */
+  /** Answers restores with EEXIST as often as the file requests; otherwise runs the real CRIU. */
   private static final String REFUSING =
       """
       #!/usr/bin/perl
@@ -98,7 +98,7 @@ class PidNotYetFreeTest {
     TrapFixture.assertNothingLeft(pid);
   }
 
-  /** Has a child of that number: clone3 with set_tid takes it without a race. */
+  /** Creates a child with this pid: clone3 with set_tid takes it without a race. */
   private static final String TAKE =
       """
       my ($wanted, $ready) = @ARGV;

@@ -87,7 +87,7 @@ class PreflightTest {
     return held;
   }
 
-  /** There is one problem, and CRIU fails; says which resource it is. */
+  /** Expects one problem, and that CRIU fails; returns the resource. */
   private UnsupportedResource problem(Workload workload, DumpOptions options, String criuSays) {
     List<Finding> findings = preflight(workload, options);
     assertEquals(1, findings.size(), findings::toString);
@@ -305,7 +305,7 @@ class PreflightTest {
     return Long.parseLong(Files.readSymbolicLink(link).toString().replaceAll("\\D", ""));
   }
 
-  /** The inodes of a pair are no neighbours when somebody else makes sockets meanwhile. */
+  /** The inodes of a pair are not adjacent when another process creates sockets. */
   @Test
   @OutsideUse("B5")
   void hasNoObjectionToAPairOnABusyMachine() {
@@ -342,7 +342,7 @@ class PreflightTest {
     }
   }
 
-  /** Any user of the machine can make such names. */
+  /** Any user of the machine can create such names. */
   @Test
   @OutsideUse("A18")
   void namesOfStrangersAreNoObstacle() throws IOException {
@@ -421,7 +421,7 @@ class PreflightTest {
     }
   }
 
-  /** Of either CRIU only says by what descriptor it is held, or names a cure that is none. */
+  /** For both resources CRIU reports only the descriptor, or a wrong remedy. */
   @Test
   @OutsideUse("B5")
   void refusesQueuesAndSecrets_withTheirCure() throws Exception {
@@ -594,7 +594,7 @@ class PreflightTest {
     }
   }
 
-  /** Of this thread: other work on this machine does not count. */
+  /** The CPU time of this thread: other work on this machine does not count. */
   private static long processorNanos() throws IOException {
     return Long.parseLong(Files.readString(Path.of("/proc/thread-self/schedstat")).split(" ")[0]);
   }

@@ -74,7 +74,7 @@ final class RawCriu {
     return ask(program, request, stage -> true);
   }
 
-  /** Asks, answers each stage, and waits until CRIU has ended; ends it where it does not. */
+  /** Sends a request, answers each stage, and waits until CRIU has exited; otherwise kills it. */
   static Said ask(Path program, criu_req request, Predicate<String> agrees) {
     Deadline deadline = Deadline.after(PATIENCE);
     List<String> stages = new ArrayList<>();
@@ -126,7 +126,7 @@ final class RawCriu {
     return new AssertionError("CRIU did not end within " + PATIENCE);
   }
 
-  /** Asks, and hangs up at a stage, or at once where none is named. */
+  /** Sends a request, and closes the connection at a stage, or at once without one. */
   static ExitStatus hangUp(criu_req request, String atStage) {
     Deadline deadline = Deadline.after(PATIENCE);
     try (CriuProcess criu = CriuProcess.start(CriuCommand.direct(program()), List.of())) {
@@ -182,7 +182,7 @@ final class RawCriu {
     return criu_req.newBuilder().setType(type).setOpts(opts).build();
   }
 
-  /** What CRIU logged. */
+  /** Returns CRIU's log. */
   static String log(DumpDirectories site) {
     try {
       return Files.readString(site.images().resolve(LOG));

@@ -15,12 +15,12 @@ public final class RealCriu {
 
   private RealCriu() {}
 
-  /** Skips the test that calls it if there is none; fails it if one was named and does not work. */
+  /** Skips a test without CRIU; fails it if a CRIU was named and does not work. */
   public static void assume() {
     Assumptions.assumeTrue(MISSING.isEmpty(), () -> MISSING.orElse(""));
   }
 
-  /** What starts the one that works here. */
+  /** Returns the command of the CRIU that works here. */
   public static List<String> command() {
     assume();
     return List.of(new CriuFinder(new CriuLocator()).find("test").program().toString());

@@ -27,7 +27,7 @@ final class RealSudo {
   }
 
   /**
-   * Writes the files that replace those of the machine, or aborts the test where there is no sudo.
+   * Writes the files that replace those of the machine, or aborts the test without sudo.
    *
    * @param defaults of sudoers, such as {@code use_pty}
    * @param allowed what the user may run CRIU by
@@ -53,7 +53,7 @@ final class RealSudo {
       give(files, "rwxr-xr-x");
       RealSudo sudo = new RealSudo(user, files);
       Assumptions.assumeTrue(
-          allowed.isEmpty() || sudo.works(), "sudo does not let a user in who is made up");
+          allowed.isEmpty() || sudo.works(), "sudo refuses a user that does not exist");
       return sudo;
     } catch (IOException e) {
       throw new UncheckedIOException(e);
@@ -96,7 +96,7 @@ final class RealSudo {
     return line;
   }
 
-  /** How to start a main class of the tests as the user. */
+  /** Returns a builder that starts a main class of the tests as the user. */
   ProcessBuilder jvm(Class<?> main, List<String> properties) {
     ProcessBuilder builder = user.jvm(main, properties);
     return builder.command(inside(builder.command()));

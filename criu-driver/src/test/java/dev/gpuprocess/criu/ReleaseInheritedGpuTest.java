@@ -73,7 +73,7 @@ class ReleaseInheritedGpuTest {
     return directory.resolve("image");
   }
 
-  /** Every loader answers on, no message was lost and none came twice. */
+  /** Every loader still answers, and no message was lost or repeated. */
   private void assertTraffic() {
     long before = answered();
     Workload.await(() -> answered() > before + 5 * LOADERS, "messages");

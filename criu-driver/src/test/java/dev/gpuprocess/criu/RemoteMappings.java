@@ -8,7 +8,9 @@ import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.time.Duration;
 
-/** Has a process map files that this JVM has open, as a program that was given them does. */
+/**
+ * Lets a process map files that this JVM has open, as a program with inherited descriptors does.
+ */
 final class RemoteMappings {
 
   static final int SHARED = 1;

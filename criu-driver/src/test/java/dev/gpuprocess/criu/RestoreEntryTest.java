@@ -59,7 +59,7 @@ class RestoreEntryTest {
         .build();
   }
 
-  /** A directory in the place of an entry lets nobody write that. */
+  /** A directory with the name of the entry, so that the entry cannot be written. */
   private Path inTheWay(int pid) {
     ProcessIdentity restored = ProcessIdentity.of(pid).orElseThrow();
     return state().resolve(ProcessKey.of(restored).text() + ".process");

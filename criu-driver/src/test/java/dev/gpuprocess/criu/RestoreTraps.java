@@ -55,17 +55,17 @@ final class RestoreTraps {
     return RawCriu.ask(RawCriu.request(criu_req_type.RESTORE, RawCriu.restore(site)));
   }
 
-  /** Dumps a counter; whoever restores it ends it. */
-  static int dumped(TrapFixture ground, DumpDirectories site) {
-    try (Workload counter = ground.counter()) {
+  /** Dumps a counter; the caller kills it after a restore. */
+  static int dumped(TrapFixture fixture, DumpDirectories site) {
+    try (Workload counter = fixture.counter()) {
       site.dump(counter.identity(), DumpDirectories.dump().build());
       return counter.pid();
     }
   }
 
-  private static void pidTaken(TrapFixture ground) {
-    DumpDirectories site = ground.site("site");
-    try (Workload counter = ground.counter()) {
+  private static void pidTaken(TrapFixture fixture) {
+    DumpDirectories site = fixture.site("site");
+    try (Workload counter = fixture.counter()) {
       site.dump(counter.identity(), DumpDirectories.backup().build());
       RawCriu.Said said = raw(site);
       assertEquals(EEXIST, said.errno());
@@ -80,8 +80,8 @@ final class RestoreTraps {
     }
   }
 
-  private static void unreapedZombie(TrapFixture ground) {
-    DumpDirectories site = ground.site("site");
+  private static void unreapedZombie(TrapFixture fixture) {
+    DumpDirectories site = fixture.site("site");
     try (Workload parent = Workload.of("perl", "-e", "fork; sleep 1000 while 1")) {
       Workload.await(() -> !ProcFs.descendants(parent.pid()).isEmpty(), "a child");
       int child = ProcFs.descendants(parent.pid()).get(0);
@@ -98,42 +98,42 @@ final class RestoreTraps {
     }
   }
 
-  private static void pstreeMissing(TrapFixture ground) throws IOException {
-    DumpDirectories site = ground.site("site");
+  private static void pstreeMissing(TrapFixture fixture) throws IOException {
+    DumpDirectories site = fixture.site("site");
     Path tree = site.images().resolve("pstree.img");
-    RpcCriuDriver late = new RpcCriuDriver(ground.wrapped("rm -f " + tree));
+    RpcCriuDriver late = new RpcCriuDriver(fixture.wrapped("rm -f " + tree));
     assertTrue(late.version().major() > 0); // found now, so that the restore need not look for it
-    int pid = dumped(ground, site);
+    int pid = dumped(fixture, site);
     // Ours does not start CRIU without it, so it has to go when CRIU is starting.
     CriuException e =
-        ground.failedRestore(
+        fixture.failedRestore(
             CriuException.class, CriuException.Reason.CRASHED, site.with(late), pid);
     assertEquals(OptionalInt.of(11), e.signal(), e.getMessage());
     assertTrue(e.getMessage().contains("nothing of it is left"), e.getMessage());
     RawCriu.Said said = RawCriu.restoreOfEnded(site);
     assertTrue(said.reply().isEmpty());
     assertEquals("signal 11", said.exit().toString());
-    ground.failedRestore(ImageException.class, ImageException.Reason.CORRUPT, site, pid);
+    fixture.failedRestore(ImageException.class, ImageException.Reason.CORRUPT, site, pid);
   }
 
   private static Stream<Trap> missing(String name, ImageException.Reason reason, String criuSays) {
     return Stream.of(
         new Trap(
             "4.2 %s*.img missing".formatted(name),
-            ground -> {
-              DumpDirectories raw = ground.site("raw");
-              int pid = dumped(ground, raw);
+            fixture -> {
+              DumpDirectories raw = fixture.site("raw");
+              int pid = dumped(fixture, raw);
               Files.delete(raw.images(name).get(0));
               assertFailsRaw(raw, pid, criuSays);
-              DumpDirectories ours = ground.site("ours");
-              int other = dumped(ground, ours);
+              DumpDirectories ours = fixture.site("ours");
+              int other = dumped(fixture, ours);
               Files.delete(ours.images(name).get(0));
-              ImageException e = ground.failedRestore(ImageException.class, reason, ours, other);
+              ImageException e = fixture.failedRestore(ImageException.class, reason, ours, other);
               assertTrue(e.getMessage().contains("image"), e.getMessage());
             }));
   }
 
-  /** CRIU fails without a useful word, and the pid that it names is not to be signalled. */
+  /** CRIU fails without a reason, and the pid that it reports must not be signalled. */
   private static void assertFailsRaw(DumpDirectories site, int pid, String criuSays) {
     RawCriu.Said said = RawCriu.restoreOfEnded(site);
     assertFalse(said.success());
@@ -142,9 +142,9 @@ final class RestoreTraps {
     assertTrue(RawCriu.log(site).contains(criuSays), () -> RawCriu.log(site));
   }
 
-  private static void noSeccomp(TrapFixture ground) throws IOException {
-    DumpDirectories site = ground.site("site");
-    int pid = dumped(ground, site);
+  private static void noSeccomp(TrapFixture fixture) throws IOException {
+    DumpDirectories site = fixture.site("site");
+    int pid = dumped(fixture, site);
     Files.delete(site.images("seccomp").get(0));
     RawCriu.Said said = RawCriu.restoreOfEnded(site);
     assertTrue(said.success(), () -> RawCriu.log(site));
@@ -156,9 +156,9 @@ final class RestoreTraps {
   private static Trap cutInHalf(String name) {
     return new Trap(
         "4.2 %s*.img cut in half".formatted(name),
-        ground -> {
-          DumpDirectories raw = ground.site("raw");
-          int root = dumped(ground, raw);
+        fixture -> {
+          DumpDirectories raw = fixture.site("raw");
+          int root = dumped(fixture, raw);
           cut(raw.images(name).get(0));
           RawCriu.Said said = RawCriu.restoreOfEnded(raw);
           assertFalse(said.success());
@@ -166,10 +166,10 @@ final class RestoreTraps {
           assertTrue(
               RawCriu.log(raw).matches("(?s).*Read \\d+ bytes while \\d+ expected.*"),
               () -> RawCriu.log(raw));
-          DumpDirectories ours = ground.site("ours");
-          int pid = dumped(ground, ours);
+          DumpDirectories ours = fixture.site("ours");
+          int pid = dumped(fixture, ours);
           cut(ours.images(name).get(0));
-          ground.failedRestore(ImageException.class, ImageException.Reason.CORRUPT, ours, pid);
+          fixture.failedRestore(ImageException.class, ImageException.Reason.CORRUPT, ours, pid);
         });
   }
 
@@ -179,16 +179,16 @@ final class RestoreTraps {
     }
   }
 
-  /** CRIU would spin: section 0 shows that, and how it is ended. An image is looked at before. */
-  private static void pagesCut(TrapFixture ground) throws IOException {
-    Path directory = ground.directory().resolve("image");
-    try (Workload counter = ground.counter()) {
+  /** CRIU would loop: section 0 shows that, and how it is killed. Images are checked before. */
+  private static void pagesCut(TrapFixture fixture) throws IOException {
+    Path directory = fixture.directory().resolve("image");
+    try (Workload counter = fixture.counter()) {
       PlainImage.dump(
-          ground.driver(), counter.identity(), directory, DumpDirectories.backup().build());
+          fixture.driver(), counter.identity(), directory, DumpDirectories.backup().build());
     }
     ImageDirectory image = ImageDirectory.open(directory);
     image.verify();
-    Path pages = ground.site("none").at(image.images()).images("pages-").get(0);
+    Path pages = fixture.site("none").at(image.images()).images("pages-").get(0);
     cut(pages);
     ImageException e =
         assertReason(ImageException.class, ImageException.Reason.CORRUPT, image::verify);

@@ -37,7 +37,7 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
 
-/** Each typed option gives its field of CRIU's RPC and nothing else; what cannot be is refused. */
+/** Each typed option sets its field of CRIU's RPC and no other; impossible options are refused. */
 @Tag("jdk")
 class RpcOptionsTest {
 
@@ -47,7 +47,7 @@ class RpcOptionsTest {
   private static final String LAZY =
       "a process that fetches its memory later is whole on no host, and its memory is anybody's";
 
-  /** Fields that no option of ours gives, and why. */
+  /** Fields that no option sets, and why. */
   private static final Map<String, String> NOT_AN_OPTION =
       Map.ofEntries(
           Map.entry("images_dir_fd", "from the request"),
@@ -328,7 +328,7 @@ class RpcOptionsTest {
         });
   }
 
-  /** Options that exclude each other are refused together, in whatever order they were set. */
+  /** Options that exclude each other are refused, in any order. */
   @TestFactory
   Stream<DynamicTest> refusesConflicts() {
     Cgroups cgroups = Cgroups.of(CgroupMode.SOFT);

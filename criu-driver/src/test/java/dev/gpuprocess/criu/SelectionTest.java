@@ -19,7 +19,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
-/** Which way to CRIU is taken when nobody has said which. */
+/** The selection of CRIU when none was named. */
 @Tag("jdk")
 @NullUnmarked
 class SelectionTest {
@@ -73,7 +73,7 @@ class SelectionTest {
     MachineUnfitException e =
         assertReason(
             MachineUnfitException.class, MachineUnfitException.Reason.NO_CRIU, this::chosen);
-    assertTrue(e.getMessage().contains("there is no such file"), e.getMessage());
+    assertTrue(e.getMessage().contains("the file does not exist"), e.getMessage());
     assertFalse(e.getMessage().contains("sudo"), "root needs none: " + e.getMessage());
   }
 
@@ -84,7 +84,7 @@ class SelectionTest {
     MachineUnfitException e =
         assertReason(
             MachineUnfitException.class, MachineUnfitException.Reason.NO_CRIU, this::chosen);
-    assertTrue(e.getMessage().contains("there is no such file"), e.getMessage());
+    assertTrue(e.getMessage().contains("the file does not exist"), e.getMessage());
     assertTrue(
         e.getMessage().contains("'false criu': it does not report its version: exit 1"),
         e.getMessage());

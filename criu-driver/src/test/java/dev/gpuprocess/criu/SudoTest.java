@@ -13,7 +13,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
-/** The real sudo, for a user who has named no command: what it allows, and what is said if not. */
+/** The real sudo, for a user who has named no command: the permitted case, and the refusal. */
 @NullUnmarked
 class SudoTest {
 
@@ -34,7 +34,7 @@ class SudoTest {
     }
   }
 
-  /** What the driver says, when sudoers is like this and CRIU is at this place. */
+  /** Returns the driver's message for this sudoers file and this path of CRIU. */
   private String said(String defaults, List<Path> allowed, String criu, String... arguments)
       throws IOException, InterruptedException {
     ProcessBuilder builder =
@@ -87,7 +87,7 @@ class SudoTest {
     assertTrue(logged.contains("NOLOG_INPUT"), logged);
   }
 
-  /** An image that nobody can look at is not known to be good. */
+  /** An image that cannot be read cannot be verified. */
   @Test
   void aUmaskThatHidesWhatRootWrites_isFoundBeforeTheProcessDies()
       throws IOException, InterruptedException {

@@ -35,7 +35,7 @@ import java.time.Duration;
 import java.util.List;
 import org.junit.jupiter.api.Assumptions;
 
-/** Section 0 of the facts: ten things that bite. */
+/** Section 0 of the facts: ten traps. */
 final class TenTraps {
 
   private static final int EEXIST = 17;
@@ -48,8 +48,9 @@ final class TenTraps {
     return List.of(
         new Trap("0.1 cr_errmsg is the first error, not the fatal one", TenTraps::firstError),
         new Trap("0.2 a failed restore names pid -1 or a dead one", TenTraps::pidMinusOne),
-        new Trap("0.3 hanging up aborts only where a stage is asked", TenTraps::hangUp),
-        new Trap("0.4 truncated pages make a restore spin for ever", TenTraps::spin),
+        new Trap(
+            "0.3 hanging up aborts only at a stage that waits for an answer", TenTraps::hangUp),
+        new Trap("0.4 truncated pages make a restore loop endlessly", TenTraps::spin),
         new Trap("0.5 it crashes without a reply", TenTraps::crash),
         new Trap("0.6 late refusals of a restore are ignored", TenTraps::lateRefusal),
         new Trap("0.7 refusing post-dump tells plugins of success", TenTraps::plugins),
@@ -62,25 +63,25 @@ final class TenTraps {
     return RawCriu.ask(RawCriu.request(type, opts));
   }
 
-  private static void firstError(TrapFixture ground) {
+  private static void firstError(TrapFixture fixture) {
     // As root with every capability there would be no first error that is harmless.
     Path poor =
-        ground.wrapped(
+        fixture.wrapped(
             "exec setpriv --bounding-set -sys_resource %s \"$@\"".formatted(RawCriu.program()));
     try (dev.gpuprocess.fixtures.Workload idle = dev.gpuprocess.fixtures.Workload.idle()) {
       String held = idle.ask("perf");
       Assumptions.assumeFalse(held.startsWith("error"), () -> "no perf events: " + held);
-      criu_opts.Builder opts = RawCriu.dump(ground.site("raw"), idle.pid());
+      criu_opts.Builder opts = RawCriu.dump(fixture.site("raw"), idle.pid());
       RawCriu.Said said = RawCriu.ask(poor, RawCriu.request(criu_req_type.DUMP, opts));
       assertTrue(said.message().contains("RLIMIT_NOFILE"), said::message);
-      opts = RawCriu.dump(ground.site("unprivileged"), idle.pid()).setUnprivileged(true);
+      opts = RawCriu.dump(fixture.site("unprivileged"), idle.pid()).setUnprivileged(true);
       said = RawCriu.ask(poor, RawCriu.request(criu_req_type.DUMP, opts));
       assertTrue(said.message().contains("Can't dump file"), said::message);
       CriuException e =
           assertThrows(
               CriuException.class,
               () ->
-                  ground
+                  fixture
                       .site("ours")
                       .with(new RpcCriuDriver(poor))
                       .dump(
@@ -92,7 +93,7 @@ final class TenTraps {
   }
 
   /** The number stays taken as a session's, and nothing with it can be seen before CRIU tries. */
-  private static void pidMinusOne(TrapFixture ground) throws IOException {
+  private static void pidMinusOne(TrapFixture fixture) throws IOException {
     String program =
         """
         use POSIX (); POSIX::setsid();
@@ -100,9 +101,9 @@ final class TenTraps {
         fork and exit;
         open my $f, '>', $ARGV[0]; print $f $$; close $f; sleep 1000 while 1;
         """;
-    DumpDirectories site = ground.site("site");
-    try (Workload leader = ground.perl(program)) {
-      ProcessIdentity member = member(ground);
+    DumpDirectories site = fixture.site("site");
+    try (Workload leader = fixture.perl(program)) {
+      ProcessIdentity member = member(fixture);
       try {
         Workload.await(() -> ProcFs.descendants(leader.pid()).isEmpty(), "the member to be init's");
         site.dump(leader.identity(), DumpDirectories.dump().build());
@@ -122,15 +123,15 @@ final class TenTraps {
     }
   }
 
-  private static ProcessIdentity member(TrapFixture ground) throws IOException {
-    Path file = ground.directory().resolve("ready");
+  private static ProcessIdentity member(TrapFixture fixture) throws IOException {
+    Path file = fixture.directory().resolve("ready");
     Workload.await(() -> file.toFile().length() > 0, "a member of the session");
     return ProcessIdentity.of(Long.parseLong(Files.readString(file))).orElseThrow();
   }
 
-  private static void hangUp(TrapFixture ground) {
-    try (Workload counter = ground.counter()) {
-      criu_opts.Builder opts = RawCriu.dump(ground.site("asked"), counter.pid());
+  private static void hangUp(TrapFixture fixture) {
+    try (Workload counter = fixture.counter()) {
+      criu_opts.Builder opts = RawCriu.dump(fixture.site("asked"), counter.pid());
       opts.setLeaveRunning(false).setNotifyScripts(true);
       ExitStatus exit =
           RawCriu.hangUp(RawCriu.request(criu_req_type.DUMP, opts), "query-ext-files");
@@ -139,9 +140,9 @@ final class TenTraps {
 
       Cancellation cancellation = new Cancellation();
       OperationCancelledException e =
-          ground.failedDump(
+          fixture.failedDump(
               OperationCancelledException.class,
-              ground.site("ours"),
+              fixture.site("ours"),
               counter,
               DumpDirectories.dump().cancellation(cancellation).build(),
               new DumpListener() {
@@ -153,21 +154,21 @@ final class TenTraps {
               });
       assertTrue(e.getMessage().contains("was cancelled"), e.getMessage());
     }
-    assertTrue(ground.sentDump().getOpts().getNotifyScripts());
-    try (Workload counter = ground.counter()) {
-      criu_opts.Builder opts = RawCriu.dump(ground.site("not asked"), counter.pid());
+    assertTrue(fixture.sentDump().getOpts().getNotifyScripts());
+    try (Workload counter = fixture.counter()) {
+      criu_opts.Builder opts = RawCriu.dump(fixture.site("not asked"), counter.pid());
       opts.setLeaveRunning(false);
       assertEquals(
           "exit 1", RawCriu.hangUp(RawCriu.request(criu_req_type.DUMP, opts), "").toString());
-      // Killed, although nobody heard of it.
+      // CRIU killed the process without reporting it.
       TrapFixture.awaitNothingLeft(counter.pid());
     }
   }
 
-  private static void spin(TrapFixture ground) throws IOException {
-    DumpDirectories site = ground.site("site");
+  private static void spin(TrapFixture fixture) throws IOException {
+    DumpDirectories site = fixture.site("site");
     int pid;
-    try (Workload counter = Workload.counter(ground.directory(), 4)) {
+    try (Workload counter = Workload.counter(fixture.directory(), 4)) {
       pid = counter.pid();
       site.dump(counter.identity(), DumpDirectories.dump().build());
     }
@@ -189,38 +190,38 @@ final class TenTraps {
     assertEquals(size, Files.size(log));
   }
 
-  private static void crash(TrapFixture ground) {
+  private static void crash(TrapFixture fixture) {
     RawCriu.Said said = RawCriu.ask(criu_req.newBuilder().setType(criu_req_type.DUMP).build());
     assertTrue(said.reply().isEmpty());
     assertEquals("signal 11", said.exit().toString());
-    criu_opts sent = ground.sentDump().getOpts();
+    criu_opts sent = fixture.sentDump().getOpts();
     assertTrue(sent.hasPid() && sent.getPid() > 1, sent::toString); // or the JVM would be dumped
   }
 
-  private static void lateRefusal(TrapFixture ground) {
-    try (Workload counter = ground.counter()) {
+  private static void lateRefusal(TrapFixture fixture) {
+    try (Workload counter = fixture.counter()) {
       for (String stage : List.of("pre-dump", "query-ext-files", "post-dump")) {
-        criu_opts.Builder opts = RawCriu.dump(ground.site(stage), counter.pid());
+        criu_opts.Builder opts = RawCriu.dump(fixture.site(stage), counter.pid());
         assertFalse(refuse(criu_req_type.DUMP, opts.setLeaveRunning(false), stage).success());
         counter.assertGoesOn();
       }
     }
     for (String stage : List.of("pre-restore", "post-restore")) {
-      DumpDirectories site = ground.site(stage);
-      int pid = RestoreTraps.dumped(ground, site);
+      DumpDirectories site = fixture.site(stage);
+      int pid = RestoreTraps.dumped(fixture, site);
       assertFalse(refuseRestore(site, stage).success());
       TrapFixture.awaitNothingLeft(pid);
     }
     for (String stage : List.of("pre-resume", "post-resume")) {
-      DumpDirectories site = ground.site(stage);
-      int pid = RestoreTraps.dumped(ground, site);
+      DumpDirectories site = fixture.site(stage);
+      int pid = RestoreTraps.dumped(fixture, site);
       RawCriu.Said said = refuseRestore(site, stage);
       assertTrue(said.success(), stage);
       assertEquals(pid, said.restored());
       Workload.end(ProcessIdentity.of(pid).orElseThrow());
     }
-    DumpDirectories site = ground.site("ours");
-    assertToldThatItRuns(site, RestoreTraps.dumped(ground, site));
+    DumpDirectories site = fixture.site("ours");
+    assertToldThatItRuns(site, RestoreTraps.dumped(fixture, site));
   }
 
   private static RawCriu.Said refuse(criu_req_type type, criu_opts.Builder opts, String stage) {
@@ -253,17 +254,17 @@ final class TenTraps {
     Workload.end(ProcessIdentity.of(pid).orElseThrow());
   }
 
-  private static void plugins(TrapFixture ground) throws IOException {
-    Path plugins = ground.directory().resolve("plugins");
-    Path told = ground.directory().resolve("told");
+  private static void plugins(TrapFixture fixture) throws IOException {
+    Path plugins = fixture.directory().resolve("plugins");
+    Path told = fixture.directory().resolve("told");
     CriuPlugin.make(plugins, told);
     Path config =
-        Files.writeString(ground.directory().resolve("config"), "libdir " + plugins + "\n");
-    DumpDirectories named = ground.site("named");
+        Files.writeString(fixture.directory().resolve("config"), "libdir " + plugins + "\n");
+    DumpDirectories named = fixture.site("named");
     int pid;
-    try (Workload counter = ground.counter()) {
+    try (Workload counter = fixture.counter()) {
       pid = counter.pid();
-      criu_opts.Builder opts = RawCriu.dump(ground.site("refused"), pid);
+      criu_opts.Builder opts = RawCriu.dump(fixture.site("refused"), pid);
       opts.setConfigFile(config.toString()).setLeaveRunning(false);
       assertFalse(refuse(criu_req_type.DUMP, opts, "post-dump").success());
       assertTrue(Files.readString(told).endsWith("exit at stage 0 with 0\n"), "success");
@@ -272,9 +273,9 @@ final class TenTraps {
       opts = RawCriu.dump(named, pid).setConfigFile(config.toString());
       assertTrue(raw(criu_req_type.DUMP, opts).success(), () -> RawCriu.log(named));
       Files.delete(told);
-      ground
+      fixture
           .site("ours")
-          .with(new RpcCriuDriver(ground.wrapped("export CRIU_LIBS_DIR=" + plugins)))
+          .with(new RpcCriuDriver(fixture.wrapped("export CRIU_LIBS_DIR=" + plugins)))
           .dump(counter.identity(), DumpDirectories.backup().build());
       assertFalse(Files.exists(told), "ours is dumped without it, wherever it is installed");
     }
@@ -287,8 +288,8 @@ final class TenTraps {
     assertFalse(ProcessIdentity.of(pid).isPresent());
   }
 
-  private static void zombie(TrapFixture ground) {
-    DumpDirectories site = ground.site("site");
+  private static void zombie(TrapFixture fixture) {
+    DumpDirectories site = fixture.site("site");
     String program = "$SIG{USR1} = sub { wait }; fork; $0 = 'child'; sleep 1000 while 1";
     try (Workload parent = Workload.of("perl", "-e", program)) {
       Workload.await(() -> !ProcFs.descendants(parent.pid()).isEmpty(), "a child");
@@ -309,19 +310,19 @@ final class TenTraps {
     }
   }
 
-  private static void stream(TrapFixture ground) throws IOException {
+  private static void stream(TrapFixture fixture) throws IOException {
     assertEquals("exit 255", askVersion(SOCK_STREAM).toString());
     assertEquals("exit 0", askVersion(SOCK_SEQPACKET).toString());
 
     String scenario = "use Socket; print unpack 'i', getsockopt $socket, SOL_SOCKET, SO_TYPE";
     RpcCriuDriver driver =
-        new RpcCriuDriver(FakeCriu.create(ground.directory().resolve("fake"), scenario));
-    try (Workload counter = ground.counter()) {
+        new RpcCriuDriver(FakeCriu.create(fixture.directory().resolve("fake"), scenario));
+    try (Workload counter = fixture.counter()) {
       CriuException e =
           assertThrows(
               CriuException.class,
               () ->
-                  ground
+                  fixture
                       .site("ours")
                       .with(driver)
                       .dump(counter.identity(), DumpDirectories.dump().build()));
@@ -351,9 +352,9 @@ final class TenTraps {
     }
   }
 
-  private static void keepOpen(TrapFixture ground) {
-    DumpDirectories site = ground.site("raw");
-    try (Workload counter = ground.counter()) {
+  private static void keepOpen(TrapFixture fixture) {
+    DumpDirectories site = fixture.site("raw");
+    try (Workload counter = fixture.counter()) {
       for (criu_req_type type :
           List.of(criu_req_type.DUMP, criu_req_type.RESTORE, criu_req_type.CHECK)) {
         criu_req request =
@@ -369,7 +370,7 @@ final class TenTraps {
       }
       counter.assertGoesOn();
     }
-    assertFalse(ground.sentDump().hasKeepOpen());
-    assertFalse(ground.sentBy(recorded -> recorded.driver().check()).hasKeepOpen());
+    assertFalse(fixture.sentDump().hasKeepOpen());
+    assertFalse(fixture.sentBy(recorded -> recorded.driver().check()).hasKeepOpen());
   }
 }

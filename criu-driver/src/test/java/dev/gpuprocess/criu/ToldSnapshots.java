@@ -11,7 +11,7 @@ import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.function.Predicate;
 
-/** What a listener was told, in order. */
+/** Records the calls of a snapshot listener, in order. */
 public class ToldSnapshots implements SnapshotListener {
 
   private static final Duration PATIENCE = Duration.ofSeconds(50);
@@ -53,19 +53,19 @@ public class ToldSnapshots implements SnapshotListener {
     ended.add(closed);
   }
 
-  /** Waits for so many images more than now. */
+  /** Waits for so many more images. */
   public void awaitMade(int more) {
     int wanted = made.size() + more;
     await().atMost(PATIENCE).until(() -> made.size() >= wanted);
   }
 
-  /** Waits for a failure, and gives the last one. */
+  /** Waits for a failure, and returns the last one. */
   public Throwable awaitFailed() {
     await().atMost(PATIENCE).until(() -> !failed.isEmpty());
     return failed.get(failed.size() - 1);
   }
 
-  /** Waits for a snapshot that is left out from now on. */
+  /** Waits for a snapshot that is skipped from now on. */
   public void awaitSkipped(SkippedSnapshot.Reason reason) {
     Predicate<SkippedSnapshot> isOne = each -> each.reason() == reason;
     long before = skipped.stream().filter(isOne).count();

@@ -42,7 +42,9 @@ final class Trainer implements AutoCloseable {
     this(directory, 13000);
   }
 
-  /** With a driver of another version, as {@link SimulatedDriver.Builder#driverVersion} has it. */
+  /**
+   * Starts it with a driver of another version, as {@link SimulatedDriver.Builder#driverVersion}.
+   */
   Trainer(Path directory, int driverVersion) {
     machine = SimulatedDriver.builder().memory(32L << 30).driverVersion(driverVersion).create();
     program = TestTools.compile(Trainer.class, "trainer", directory, "-ldl");
@@ -71,7 +73,7 @@ final class Trainer implements AutoCloseable {
     return script(LEAVE_MOUNTS_OF_TESTS + script, arguments).isolated(true);
   }
 
-  /** What a shell runs; {@code $0} is the program. */
+  /** Returns the script for a shell; {@code $0} is the program. */
   LaunchOptions.Builder script(String script, Object... arguments) {
     List<String> all = new ArrayList<>(List.of("-c", script, program.toString()));
     for (Object argument : arguments) {
@@ -81,7 +83,7 @@ final class Trainer implements AutoCloseable {
         .environment(machine.environment());
   }
 
-  /** Where the simulated GPUs are. */
+  /** The directory of the simulated GPUs. */
   Path machine() {
     return machine.directory();
   }
@@ -100,7 +102,7 @@ final class Trainer implements AutoCloseable {
     return file.resolveSibling(file.getFileName() + "." + number);
   }
 
-  /** How far it has counted. */
+  /** Returns its number. */
   static int count(Path file) {
     try {
       return Integer.parseInt(Files.readString(file).strip());
@@ -109,7 +111,7 @@ final class Trainer implements AutoCloseable {
     }
   }
 
-  /** Waits until it has counted on from there. One that began anew is seen at a lower number. */
+  /** Waits until it has counted further. A process that started again has a lower number. */
   static void awaitMore(Path file, int than) {
     Awaitility.await()
         .atMost(PATIENCE)

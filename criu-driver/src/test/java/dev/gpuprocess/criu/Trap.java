@@ -1,16 +1,16 @@
 package dev.gpuprocess.criu;
 
 /**
- * One thing that bites whoever talks to CRIU, and the proof that it does and what comes of it here.
+ * A trap of CRIU for its clients, with the proof that it exists and how the driver handles it.
  *
- * @param row where it is noted, and its name
- * @param proof shows CRIU's behaviour with {@link RawCriu}, then what the driver makes of it
+ * @param row its number and name in the documentation
+ * @param proof shows CRIU's behaviour with {@link RawCriu}, then that of the driver
  */
 record Trap(String row, Proof proof) {
 
-  /** Shows it, or fails. */
+  /** Shows the behaviour, or fails. */
   interface Proof {
-    void show(TrapFixture ground) throws Exception;
+    void show(TrapFixture fixture) throws Exception;
   }
 
   @Override

@@ -22,9 +22,9 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 
 /**
- * Where a trap is shown.
+ * The fixture of a trap.
  *
- * @param directory its own
+ * @param directory a directory of its own
  * @param driver the driver, with the real CRIU
  */
 record TrapFixture(Path directory, RpcCriuDriver driver) {
@@ -52,7 +52,7 @@ record TrapFixture(Path directory, RpcCriuDriver driver) {
         "#!/bin/sh\n%s\nexec %s \"$@\"\n".formatted(String.join("\n", lines), RawCriu.program()));
   }
 
-  /** What a driver sends for something that it does; what it is told is a failure. */
+  /** Returns the request that a driver sends; the reply is a failure. */
   criu_req sentBy(Trap.Proof something) {
     Path file = directory.resolve("request");
     String scenario =
@@ -69,7 +69,7 @@ record TrapFixture(Path directory, RpcCriuDriver driver) {
     }
   }
 
-  /** What the driver sends for a dump. */
+  /** Returns the request that the driver sends for a dump. */
   criu_req sentDump() {
     try (Workload counter = counter()) {
       return sentBy(
@@ -105,7 +105,7 @@ record TrapFixture(Path directory, RpcCriuDriver driver) {
     return e;
   }
 
-  /** A dump is refused before CRIU is started, and the process has not even noticed. */
+  /** A dump is refused before CRIU is started, and the process was not touched. */
   ImageException refusedDump(ImageException.Reason reason, DumpDirectories site, Workload counter) {
     ImageException e =
         assertReason(
@@ -130,7 +130,7 @@ record TrapFixture(Path directory, RpcCriuDriver driver) {
     assertTrue(ProcFs.stat(pid).map(ProcStat::isDead).orElse(true), () -> pid + " is there");
   }
 
-  /** What CRIU itself has killed may take a moment to die. */
+  /** A process that CRIU has killed may take a moment to die. */
   static void awaitNothingLeft(int pid) {
     Workload.await(
         () -> ProcFs.stat(pid).map(ProcStat::isDead).orElse(true), "process " + pid + " to die");

@@ -19,7 +19,7 @@ import org.junit.jupiter.api.TestFactory;
 import org.junit.jupiter.api.io.TempDir;
 import org.opentest4j.TestAbortedException;
 
-/** Everything that is known to bite, shown on the real CRIU, and what the driver makes of it. */
+/** All known traps, shown on the real CRIU, and how the driver handles them. */
 class TrapsTest {
 
   private static final List<String> ASKED = new ArrayList<>();
@@ -53,7 +53,7 @@ class TrapsTest {
   private static void show(Trap trap) throws Exception {
     ASKED.add(trap.row());
     try {
-      trap.proof().show(ground());
+      trap.proof().show(fixture());
     } catch (TestAbortedException e) {
       NOT_HERE.put(trap.row(), String.valueOf(e.getMessage()));
       throw e;
@@ -63,7 +63,7 @@ class TrapsTest {
     HELD.add(trap.row());
   }
 
-  private static TrapFixture ground() throws IOException {
+  private static TrapFixture fixture() throws IOException {
     Path own = Files.createDirectory(directory.resolve("trap" + NUMBER.incrementAndGet()));
     return new TrapFixture(own, new RpcCriuDriver());
   }

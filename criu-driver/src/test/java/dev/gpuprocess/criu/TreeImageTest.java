@@ -49,7 +49,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.RegisterExtension;
 
-/** Jobs onto disk and back, with real CRIU and the simulated driver. */
+/** Dumps and restores of trees, with real CRIU and the simulated driver. */
 class TreeImageTest {
 
   private static final int MEMBERS = LaunchedTree.MEMBERS;
@@ -59,7 +59,7 @@ class TreeImageTest {
   @BeforeEach
   void findCriu() {
     RealCriu.assume();
-    // With less on their GPUs the driver is left alone.
+    // The driver hook is not used for less GPU memory.
     tree.machine()
         .reconfigure(SimulatedDriver.builder().gpus(2).memory(2L << 30).contextMemory(256L << 20));
   }
@@ -223,7 +223,7 @@ class TreeImageTest {
     assertRuns(job);
   }
 
-  /** Members whose files are not to be in the image lose nothing by that. */
+  /** Members whose files are not to be in the image lose no memory. */
   @Test
   void aMemberWhoseMemoryCannotBeNamedLeavesAllSuspended() {
     Job job = tree.launch(1);
@@ -240,7 +240,7 @@ class TreeImageTest {
     assertRuns(job);
   }
 
-  /** Leaves a process two numbers: the driver has enough of them, and we cannot pass one. */
+  /** Leaves a process two descriptors: enough for the driver, but no descriptor can be passed. */
   private static void limitDescriptors(int pid) {
     List<Integer> taken = ProcFs.openFiles(pid).stream().map(OpenFile::number).toList();
     int limit = 0;

@@ -21,7 +21,7 @@ import java.util.List;
 import java.util.TreeMap;
 import java.util.stream.Stream;
 
-/** What /proc says of a tree, to be compared with what its images say. */
+/** A tree as /proc shows it, to be compared with its images. */
 record TreeInProc(List<OneInProc> processes) {
 
   record OneInProc(
@@ -32,7 +32,7 @@ record TreeInProc(List<OneInProc> processes) {
       String executable,
       String workingDirectory) {}
 
-  /** Looks at a tree that stands still. */
+  /** Reads a stopped tree. */
   static TreeInProc of(int root) {
     List<OneInProc> processes = new ArrayList<>(List.of(one(root)));
     ProcFs.descendants(root).forEach(pid -> processes.add(one(pid)));

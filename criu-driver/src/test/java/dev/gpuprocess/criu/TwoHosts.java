@@ -74,12 +74,12 @@ final class TwoHosts implements AutoCloseable {
     return all;
   }
 
-  /** What runs a command on the sending host. */
+  /** Returns the command that runs a program on the sending host. */
   List<String> senderCommand() {
     return List.of(enter(sender));
   }
 
-  /** What runs a command on the receiving host. */
+  /** Returns the command that runs a program on the receiving host. */
   List<String> receiverCommand() {
     return List.of(enter(receiver));
   }

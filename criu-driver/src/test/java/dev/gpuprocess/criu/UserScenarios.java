@@ -60,7 +60,7 @@ import org.junit.jupiter.api.parallel.ResourceLock;
 @Execution(ExecutionMode.CONCURRENT)
 class UserScenarios {
 
-  /** Those of this user that are on a GPU, on whatever simulated machine. */
+  /** Processes of this user on a GPU of any simulated machine. */
   private static final String PROCESSES = "processes of this user";
 
   @TempDir Path directory;
@@ -241,7 +241,7 @@ class UserScenarios {
     }
   }
 
-  /** With truncated pages CRIU would never end by itself. */
+  /** With truncated pages CRIU would never end. */
   @Test
   void aRestore_cancelledWhileRootIsAtIt_leavesNothing_andCanBeRepeated() throws IOException {
     try (Workload workload = Workload.counter(directory, 2)) {
@@ -337,7 +337,10 @@ class UserScenarios {
     }
   }
 
-  /** Its user may signal sudo. With a terminal between them CRIU dies with it, else it goes on. */
+  /**
+   * A user may signal its sudo. With a terminal between them CRIU dies with sudo, otherwise it
+   * continues.
+   */
   @Test
   void aCommandThatIsKilledWhenTheImagesAreComplete_losesNothing() {
     int self = Math.toIntExact(ProcessHandle.current().pid());
@@ -408,7 +411,7 @@ class UserScenarios {
     }
   }
 
-  /** CRIU that is root's by a command cannot be given the files, so it dumps the memory. */
+  /** A CRIU started by a command cannot get the files, so it dumps the memory. */
   @Test
   @ResourceLock(value = PROCESSES, mode = ResourceAccessMode.READ)
   void memoryInFilesOfTheUser_isDumpedByCriu() throws IOException {

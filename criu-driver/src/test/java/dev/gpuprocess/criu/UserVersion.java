@@ -6,7 +6,7 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 
-/** Prints what a driver without any setting says of CRIU, in a JVM of another user. */
+/** Prints the CRIU version of a driver without settings, in a JVM of another user. */
 final class UserVersion {
 
   private UserVersion() {}

@@ -46,7 +46,7 @@ import org.junit.jupiter.api.parallel.ExecutionMode;
 @Execution(ExecutionMode.CONCURRENT)
 class WorkloadsTest {
 
-  /** What CRIU itself loses, and what the specimen says of it then. */
+  /** State that CRIU loses, and the specimen's report about it. */
   private static final Map<String, String> LOST_BY_CRIU =
       Map.of(
           "eventfd-semaphore", "the semaphore has become a counter",
@@ -113,7 +113,7 @@ class WorkloadsTest {
     WENT_ON.add(kind.name());
   }
 
-  /** In namespaces of their own they have other numbers and paths. */
+  /** In their own namespaces they have other pids and paths. */
   private static void requireDescribed(TreeInProc seen, DumpedTree described) {
     if (described.namespaces().contains("pid") || described.namespaces().contains("mnt")) {
       assertEquals(seen.processes().size(), described.processes().size());

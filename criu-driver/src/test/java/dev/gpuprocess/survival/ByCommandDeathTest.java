@@ -27,7 +27,7 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** The JVM is killed while its CRIU, which a command has started, waits for its answer. */
+/** The JVM is killed while its CRIU, which was started by a command, waits for an answer. */
 @NullUnmarked
 class ByCommandDeathTest {
 

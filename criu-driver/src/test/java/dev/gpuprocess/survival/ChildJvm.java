@@ -8,7 +8,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 
-/** Starts a main class of the tests in a JVM of its own, one that is quick to start. */
+/** Starts a main class of the tests in a JVM of its own, which starts quickly. */
 final class ChildJvm {
 
   private static final List<String> FLAGS =

@@ -4,45 +4,45 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicInteger;
 
-/** What the threads of a controller have done, and what they complain of. */
+/** The number of verbs of the threads of a controller, and their violations. */
 final class ControllerReport {
 
   private final AtomicInteger done = new AtomicInteger();
   private final AtomicInteger refused = new AtomicInteger();
-  private final List<Complaint> complaints = new ArrayList<>();
+  private final List<Violation> violations = new ArrayList<>();
 
-  /** A verb, or a row of them, went through. */
+  /** Counts a verb, or a sequence of verbs, that succeeded. */
   void done() {
     done.incrementAndGet();
   }
 
-  /** It ended with an exception of the library. */
+  /** Counts a verb that failed with an exception of the library. */
   void refused() {
     refused.incrementAndGet();
   }
 
-  /** How many since this was asked last. */
+  /** Returns the number since the last call. */
   int takeDone() {
     return done.getAndSet(0);
   }
 
-  /** How many since this was asked last. */
+  /** Returns the number since the last call. */
   int takeRefused() {
     return refused.getAndSet(0);
   }
 
-  synchronized void complain(Complaint complaint) {
-    complaints.add(complaint);
+  synchronized void addViolation(Violation violation) {
+    violations.add(violation);
   }
 
-  void complain(Complaint.Kind kind, String text) {
-    complain(new Complaint(kind, text));
+  void addViolation(Violation.Kind kind, String text) {
+    addViolation(new Violation(kind, text));
   }
 
-  /** What was complained of since this was asked last. */
-  synchronized List<Complaint> takeComplaints() {
-    List<Complaint> taken = List.copyOf(complaints);
-    complaints.clear();
+  /** Returns the violations since the last call. */
+  synchronized List<Violation> takeViolations() {
+    List<Violation> taken = List.copyOf(violations);
+    violations.clear();
     return taken;
   }
 }

@@ -25,7 +25,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 
-/** One killed controller, and what recovery makes of what it left. */
+/** Kills one controller, and checks the recovery. */
 final class Crash {
 
   private static final Duration PATIENCE = Duration.ofMinutes(2);
@@ -101,7 +101,7 @@ final class Crash {
             controller, CrashController.BEGINS, when.moment() < 0 ? when.nanos() : -1);
   }
 
-  /** Recovers until nothing is left to do; false when that does not come. */
+  /** Recovers until nothing is left to do; returns false if that does not happen. */
   private boolean recover() {
     return Waiting.until(
         PATIENCE,
@@ -149,7 +149,7 @@ final class Crash {
     return subject.fault();
   }
 
-  /** On a machine where much is started others have an id of its threads now and then. */
+  /** On a busy machine another process may get the id of one of its threads. */
   private static boolean isBack(ProcessImage image) {
     try {
       RunningProcess unused = image.restore().resume();
@@ -159,7 +159,7 @@ final class Crash {
     }
   }
 
-  /** By hand, since recovery did not. */
+  /** Removes it, because recovery does not. */
   private Optional<String> mended() {
     GpuProcess found = checkpoints.inspect(subject.pid());
     if (found instanceof LockedProcess locked) {
@@ -206,7 +206,7 @@ final class Crash {
     return untidy;
   }
 
-  /** Left when it is killed as it loads; a recovery with the same temporary files removes it. */
+  /** A kill during loading leaves it; a recovery with the same temporary files removes it. */
   private static boolean isNativeCodeOfDeadJvm(String name) {
     Optional<DirectoryMaker> made = DirectoryMaker.ofTemporary(name);
     try {

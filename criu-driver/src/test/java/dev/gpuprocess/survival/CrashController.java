@@ -3,8 +3,8 @@ package dev.gpuprocess.survival;
 import java.nio.file.Path;
 
 /**
- * A controller in a JVM of its own, to be killed: by itself at the moment with the given number, or
- * by its parent whenever that likes.
+ * A controller in a JVM of its own, that is killed: it kills itself at the moment with the given
+ * number, or its parent kills it at any time.
  */
 final class CrashController {
 

@@ -9,10 +9,10 @@ import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 
-/** Every verb once; what a controller does until it is killed. */
+/** Every verb once; a controller repeats this until it is killed. */
 record CrashCycle(GpuCheckpoints checkpoints, int pid, Path images) {
 
-  /** In the name of what may have come to lie beside the images. */
+  /** A part of the names of files that may appear beside the images. */
   static final String DUMP = "dump-";
 
   void run(int number) {
@@ -28,7 +28,7 @@ record CrashCycle(GpuCheckpoints checkpoints, int pid, Path images) {
     checkpoints.process(pid).snapshot(images.resolve("second-" + number), options).removeOlder(1);
   }
 
-  /** The directory of images as {@code link/..}, which only the kernel knows to be that one. */
+  /** The directory of images as {@code link/..}, which only the kernel can resolve. */
   private Path throughLink() {
     try {
       Path inner = Files.createDirectories(images.resolve("inner"));

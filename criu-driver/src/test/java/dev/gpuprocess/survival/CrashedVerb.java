@@ -8,7 +8,7 @@ import dev.gpuprocess.spi.CriuDriver;
 import java.nio.file.Path;
 import java.time.Duration;
 
-/** What is done while somebody dies. */
+/** The verb during which a process is killed. */
 enum CrashedVerb {
   DUMP {
     @Override

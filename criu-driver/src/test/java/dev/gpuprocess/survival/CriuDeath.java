@@ -50,13 +50,13 @@ final class CriuDeath {
     }
   }
 
-  /** Nobody dies; tells the moments of the deed. */
+  /** Runs the operation without a kill, and returns its moments. */
   List<String> rehearse() {
     deed.act(WatchedCriu.of(new RpcCriuDriver(), moments::reached, PATIENCE), subject.pid(), place);
     return moments.seen();
   }
 
-  /** Nobody dies; tells at which stages the CRIU that waits for an answer was not found. */
+  /** Runs the operation without a kill, and returns the stages at which CRIU was not found. */
   List<String> unseen() {
     List<String> unseen = new ArrayList<>();
     Consumer<String> look =
@@ -69,7 +69,7 @@ final class CriuDeath {
     return unseen;
   }
 
-  /** CRIU dies at the moment with this number, or some time after it. */
+  /** Kills CRIU at the moment with this number, or some time after it. */
   Optional<String> ofCriuAt(int moment, long nanosLater) {
     Thread killer = new Thread(() -> killCriu(nanosLater), "killer");
     moments.at(moment, nanosLater > 0 ? killer::start : () -> killCriu(0));
@@ -78,7 +78,7 @@ final class CriuDeath {
     return judge(told);
   }
 
-  /** CRIU dies this long after the deed has begun. */
+  /** Kills CRIU this long after the operation has begun. */
   Optional<String> ofCriuAfter(long nanos) {
     Thread killer = new Thread(() -> killCriu(nanos), "killer");
     killer.start();
@@ -87,7 +87,7 @@ final class CriuDeath {
     return judge(told);
   }
 
-  /** Whether CRIU was there to be killed. */
+  /** Returns whether CRIU was killed. */
   boolean killed() {
     return killed;
   }
@@ -107,7 +107,7 @@ final class CriuDeath {
     killed = criu.isPresent();
   }
 
-  /** The CRIU that this JVM has started, while it is there. */
+  /** Returns the CRIU that this JVM has started, while it exists. */
   private Optional<ProcessIdentity> criu() {
     int self = Math.toIntExact(ProcessHandle.current().pid());
     return ProcFs.descendants(self).stream()
@@ -118,7 +118,9 @@ final class CriuDeath {
         .filter(ProcessIdentity::isAlive);
   }
 
-  /** What the driver says became of the process; empty when it says that all went well. */
+  /**
+   * Returns the fate of the process in the driver's exception; empty when the operation succeeded.
+   */
   private Optional<Fate> attempt() {
     try {
       deed.act(
@@ -129,7 +131,7 @@ final class CriuDeath {
     }
   }
 
-  /** Nobody's fate is told when CRIU died before it was asked: at the question for its version. */
+  /** The fate if CRIU died before the operation, when its version was read: none. */
   private Fate untouched() {
     return deed == CrashedVerb.DUMP ? Fate.RUNNING_AGAIN : Fate.HALF_RESTORED_REMOVED;
   }
@@ -150,7 +152,7 @@ final class CriuDeath {
    * The controlling JVM dies.
    *
    * @param moment at which it ends itself, -1 for none
-   * @param nanos after which it is ended, when there is no moment
+   * @param nanos the time after which it is killed, if no moment is given
    */
   Optional<String> ofController(int moment, long nanos) {
     Process controller =
@@ -189,7 +191,7 @@ final class CriuDeath {
     return subject.fault();
   }
 
-  /** A tree that was killed, or let go by its tracer, takes a moment. */
+  /** Waits for a tree that was killed or released by its tracer. */
   private boolean isSettled() {
     return subject
         .identity()

@@ -5,8 +5,8 @@ import dev.gpuprocess.spi.CriuDriver;
 import java.nio.file.Path;
 
 /**
- * Dumps or restores in a JVM of its own, to be killed: by itself at the moment with the given
- * number, or by its parent whenever that likes.
+ * Dumps or restores in a JVM of its own, that is killed: it kills itself at the moment with the
+ * given number, or its parent kills it at any time.
  */
 final class CriuDeathController {
 

@@ -36,7 +36,7 @@ class CriuDeathsTest {
   private static final int LARGE = Integer.getInteger("gpuprocess.deaths.mib", 128);
   private static final long SEED = Long.getLong("gpuprocess.deaths.seed", 20_261_121);
 
-  /** From one stage to the next; 1 for all of them. */
+  /** The step from one stage to the next; 1 for all stages. */
   private static final int STEP = Integer.getInteger("gpuprocess.deaths.step", 2);
 
   private static final int RANDOM_KILLS = 10;
@@ -53,7 +53,7 @@ class CriuDeathsTest {
 
   private final Random random = new Random(SEED);
 
-  /** With which stage to begin. */
+  /** The first stage. */
   private final int first = ThreadLocalRandom.current().nextInt(STEP);
 
   @BeforeAll
@@ -120,7 +120,7 @@ class CriuDeathsTest {
     assertNoneLost();
   }
 
-  /** CRIU has its word that the tree may die, and dies with it, or before it, or after. */
+  /** CRIU was allowed to kill the tree, and dies with it, before it or after it. */
   @Test
   void criuDiesWhileItKillsTheTree() {
     int mayKill =
@@ -135,7 +135,7 @@ class CriuDeathsTest {
     assertNoneLost();
   }
 
-  /** Else its end would not be waited for when its controller is dead. */
+  /** Otherwise its end could not be awaited when its controller is dead. */
   @ParameterizedTest
   @EnumSource
   void criuIsFoundAtEveryStage(CrashedVerb deed) {

@@ -14,7 +14,7 @@ import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** The user has files that tell every CRIU to leave what it dumps running. */
+/** The user has configuration files by which every CRIU leaves a dumped tree running. */
 @OutsideUse("A15")
 class DefaultConfigTest {
 

@@ -43,7 +43,7 @@ import org.junit.jupiter.api.io.TempDir;
 @RequiresRoot("mounts, and traces the process")
 class DriverHookKillsTest {
 
-  /** More of them: {@code -Dgpuprocess.hook.kills=200}. */
+  /** The number of kills; more: {@code -Dgpuprocess.hook.kills=200}. */
   private static final int KILLS = Integer.getInteger("gpuprocess.hook.kills", 20);
 
   private static final int MEBIBYTES = 48;
@@ -82,7 +82,7 @@ class DriverHookKillsTest {
         assertEquals(WHOLE, pattern.verify(), when);
         assertEquals(0, threads(pattern), when);
         assertEquals(0, SaveFileMappings.bytes((int) pattern.pid()), when);
-        // What the last one left is no hindrance for the next one.
+        // The remains of the last controller do not disturb the next one.
         RunningProcess unused = checkpoints.process(pattern.pid()).suspend().resume();
         assertEquals(WHOLE, pattern.verify(), when);
         pattern.touch(i + 2);
@@ -129,7 +129,7 @@ class DriverHookKillsTest {
     assertEquals(128 + Signals.KILL, controller.exitValue(), "it dies of the kill");
   }
 
-  /** Recovers, and resumes or restores what waits for that. */
+  /** Recovers, and resumes or restores the process. */
   private void bringBack(GpuCheckpoints checkpoints, Pattern pattern, String when) {
     assertTrue(Waiting.until(PATIENCE, () -> isRecovered(checkpoints)), when);
     if (!ProcessHandle.of(pattern.pid()).isPresent()) {

@@ -41,7 +41,7 @@ import org.junit.jupiter.api.io.TempDir;
 @RequiresRoot("traces the process")
 class DumpDeathTest {
 
-  /** More of them: {@code -Dgpuprocess.dump.kills=200}. */
+  /** The number of kills; more: {@code -Dgpuprocess.dump.kills=200}. */
   private static final int KILLS = Integer.getInteger("gpuprocess.dump.kills", 6);
 
   private static final int MEBIBYTES = 80;
@@ -51,7 +51,7 @@ class DumpDeathTest {
   private static final Set<RecoveryOutcome> UNFINISHED =
       Set.of(RecoveryOutcome.IN_USE, RecoveryOutcome.UNREACHABLE);
 
-  /** One after the other. It is named at the end of the write. */
+  /** The steps in order. The image gets its name at the end of the write. */
   private static final List<String> STEPS = List.of("checkpoint", "write", "dump");
 
   @TempDir Path directory;
@@ -110,7 +110,7 @@ class DumpDeathTest {
     }
   }
 
-  /** What a recovery leaves suspended, once nothing is at work on it any more. */
+  /** Returns the process that a recovery leaves suspended, when no verb works on it. */
   private Optional<CheckpointedProcess> recovered(String when) {
     List<CheckpointedProcess> suspended = new ArrayList<>();
     await(when)
@@ -126,7 +126,7 @@ class DumpDeathTest {
     return suspended.stream().findFirst();
   }
 
-  /** It is in files that nobody has open any more: they are reached through the process. */
+  /** The memory is in files that only the process maps: they are opened through it. */
   @Test
   void whatADeadControllerHasSuspendedIsDumpedByAnotherOne() throws Exception {
     kill("write", 0);
@@ -143,7 +143,7 @@ class DumpDeathTest {
     assertRight("dumped by another controller");
   }
 
-  /** It has not been told what the driver has mapped. */
+  /** The controller did not report the mappings of the driver. */
   @Test
   void whatWasCheckpointedWhenItsControllerDiedIsDumpedByAnotherOne() throws Exception {
     FaultPoints moments = new FaultPoints();
@@ -159,7 +159,7 @@ class DumpDeathTest {
     assertRight("dumped by another controller");
   }
 
-  /** Whoever recovers gives back what they took. */
+  /** A recovery releases what the controllers took. */
   @Test
   void theNamesOfADeadControllerAreRemovedByARecovery() throws Exception {
     kill("dump", 0);

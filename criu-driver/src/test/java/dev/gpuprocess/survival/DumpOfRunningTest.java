@@ -29,7 +29,9 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
-/** A running process is dumped as one operation with real CRIU, and fails, and its JVM exits. */
+/**
+ * Dumps of a running process as one operation with real CRIU: success, failure, exit of the JVM.
+ */
 class DumpOfRunningTest {
 
   @TempDir Path directory;

@@ -25,7 +25,7 @@ final class DumpingController {
   private static final String BEGUN = "begun";
   private static final Duration PATIENCE = Duration.ofMinutes(1);
 
-  /** How the dump is made, and ends. */
+  /** The kind and the end of the dump. */
   enum Way {
     SUSPENDED,
     RUNNING,

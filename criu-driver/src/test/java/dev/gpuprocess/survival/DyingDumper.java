@@ -6,7 +6,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
 
-/** Begins a dump in a JVM of its own, and is killed when CRIU has written the half of an image. */
+/** Begins a dump in a JVM of its own, and is killed when CRIU has written half of the image. */
 final class DyingDumper {
 
   private DyingDumper() {}
@@ -33,7 +33,7 @@ final class DyingDumper {
         .dump(Path.of(args[3]));
   }
 
-  /** Has one begin and die. */
+  /** Starts one and waits for its death. */
   static void run(SimulatedMachine machine, Subject subject, String image)
       throws InterruptedException {
     Process dumper =

@@ -8,7 +8,7 @@ import dev.gpuprocess.progress.StepListener;
 import java.nio.file.Path;
 import java.util.concurrent.locks.LockSupport;
 
-/** Makes a snapshot in a JVM of its own, and is killed so many microseconds after a step begins. */
+/** Makes a snapshot in a JVM of its own, and is killed some microseconds after a step begins. */
 final class DyingSnapshot {
 
   private DyingSnapshot() {}

@@ -19,10 +19,10 @@ import java.util.function.Supplier;
  * have the same directory: each call that moves a process makes a directory there, and removes it.
  * That needs no descriptor.
  */
-record ExclusiveCallDriver(CudaDriver driver, Path directory, Consumer<Complaint> complaints)
+record ExclusiveCallDriver(CudaDriver driver, Path directory, Consumer<Violation> violations)
     implements CudaDriver {
 
-  /** Counted from the one after the name. */
+  /** The index of the first argument after the name. */
   private static final int START_TICKS = 19;
 
   private <T> T alone(int pid, String function, Supplier<T> call) {
@@ -37,7 +37,7 @@ record ExclusiveCallDriver(CudaDriver driver, Path directory, Consumer<Complaint
     }
   }
 
-  /** Empty also for want of descriptors; then nothing is noticed. */
+  /** Empty also without free descriptors; then violations are not detected. */
   private static Optional<String> startTicks(int pid) {
     try {
       String stat = Files.readString(Path.of("/proc", Integer.toString(pid), "stat"));
@@ -52,9 +52,9 @@ record ExclusiveCallDriver(CudaDriver driver, Path directory, Consumer<Complaint
       Files.createDirectory(path);
       return true;
     } catch (FileAlreadyExistsException another) {
-      complaints.accept(
-          new Complaint(
-              Complaint.Kind.WRONG,
+      violations.accept(
+          new Violation(
+              Violation.Kind.WRONG,
               function + " of process " + pid + " while another call is at it"));
       return false;
     } catch (IOException e) {

@@ -10,16 +10,16 @@ import java.util.Map;
  *
  * @param task what is done
  * @param moment when something goes wrong: its number and name
- * @param trouble what goes wrong
+ * @param injected what goes wrong
  */
-record FaultCase(Task task, String moment, InjectedFault trouble) {
+record FaultCase(Task task, String moment, InjectedFault injected) {
 
-  /** Every error that a checkpoint function was seen to answer, and the unknown one. */
+  /** Every error that a checkpoint function was seen to return, and the unknown one. */
   private static final int[] CODES = {1, 2, 3, 304, 401, 600, 801, 999};
 
   private static final String WRITE = "write begins";
 
-  /** How long after its beginning; it takes some milliseconds. */
+  /** The time after its beginning; it takes some milliseconds. */
   private static final int[] IN_THE_MIDDLE = {500, 2000, 4000, 8000};
 
   private static final String DRIVER = WatchedDriver.BEFORE + "cuCheckpointProcess";
@@ -30,10 +30,10 @@ record FaultCase(Task task, String moment, InjectedFault trouble) {
 
   @Override
   public String toString() {
-    return row() + ": " + trouble.name();
+    return row() + ": " + injected.name();
   }
 
-  /** All that can go wrong at the moments of a task. */
+  /** All faults at the moments of a task. */
   static List<FaultCase> of(Task task, List<String> moments) {
     List<FaultCase> cases = new ArrayList<>();
     Map<String, Integer> calls = new HashMap<>();
@@ -63,7 +63,7 @@ record FaultCase(Task task, String moment, InjectedFault trouble) {
         troubles.add(InjectedFault.journalBroken(i));
       }
       String name = "%2d %s".formatted(i, moment.replace(DRIVER, ""));
-      troubles.forEach(trouble -> cases.add(new FaultCase(task, name, trouble)));
+      troubles.forEach(injected -> cases.add(new FaultCase(task, name, injected)));
     }
     return cases;
   }

@@ -30,7 +30,7 @@ record FaultCaseContext(
     return machine.image();
   }
 
-  /** Sends a signal to the process, also to one that CRIU has built by half. */
+  /** Sends a signal to the process, also if it is half restored. */
   void signal(int signal) {
     ProcessIdentity.of(pid()).filter(this::isSubject).ifPresent(who -> Signals.send(who, signal));
   }
@@ -40,7 +40,7 @@ record FaultCaseContext(
         || ProcFs.stat(who.pid()).map(stat -> Signals.isCriu(stat.parent())).orElse(false);
   }
 
-  /** Kills the CRIU that is at work on the process. */
+  /** Kills the CRIU that works on the process. */
   void killCriu() {
     Signals.criuOf(pid()).ifPresent(criu -> Signals.send(criu, Signals.KILL));
   }

@@ -14,23 +14,23 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import org.jspecify.annotations.Nullable;
 
-/** Plays cases on a machine, one after the other. */
+/** Runs cases on a machine, one after the other. */
 final class FaultCaseRunner implements AutoCloseable {
 
   /** Longer than any deadline of a verb together with its undo. */
   private static final long LONGEST_SECONDS = 60;
 
-  /** Somebody else's process may get the pid while ours is on disk. */
+  /** Another process may get the pid while the process is on disk. */
   private static final int ATTEMPTS = 3;
 
   /**
    * What came of a case.
    *
    * @param verdict what became of the process
-   * @param complaints what else is wrong, empty in the good case
+   * @param violations what else is wrong, empty in the good case
    * @param time how long it took
    */
-  record Result(FaultCase played, Verdict verdict, List<String> complaints, Duration time) {}
+  record Result(FaultCase scenario, Verdict verdict, List<String> violations, Duration time) {}
 
   private final SimulatedMachine machine;
   private final ExecutorService verbs =
@@ -45,54 +45,54 @@ final class FaultCaseRunner implements AutoCloseable {
     this.machine = machine;
   }
 
-  /** The moments of a task in which nothing goes wrong. */
+  /** Returns the moments of a task without a fault. */
   List<String> rehearse(Task task) {
     try (Subject subject = Subject.start(machine.driver)) {
-      task.prepare(scene(subject, false));
-      FaultCaseContext scene = scene(subject, false);
-      task.act(scene);
-      return scene.moments().seen();
+      task.prepare(setup(subject, false));
+      FaultCaseContext setup = setup(subject, false);
+      task.act(setup);
+      return setup.moments().seen();
     } finally {
       machine.removeImages();
     }
   }
 
-  private FaultCaseContext scene(Subject subject, boolean hasty) {
+  private FaultCaseContext setup(Subject subject, boolean hasty) {
     FaultPoints moments = new FaultPoints();
     return new FaultCaseContext(
         machine, subject, moments, machine.checkpoints(moments, hasty), new Cancellation());
   }
 
-  Result play(FaultCase played) {
+  Result play(FaultCase scenario) {
     long began = System.nanoTime();
     for (int attempt = 1; ; attempt++) {
       try {
-        return playOnce(played, began);
+        return playOnce(scenario, began);
       } catch (PidTakenException e) {
         if (attempt == ATTEMPTS) {
-          return lost(played, e, began);
+          return lost(scenario, e, began);
         }
       } catch (RuntimeException e) {
-        return lost(played, e, began);
+        return lost(scenario, e, began);
       }
     }
   }
 
-  private static Result lost(FaultCase played, RuntimeException e, long began) {
+  private static Result lost(FaultCase scenario, RuntimeException e, long began) {
     StringWriter trace = new StringWriter();
     e.printStackTrace(new PrintWriter(trace));
-    return new Result(played, Verdict.LOST, List.of(trace.toString()), since(began));
+    return new Result(scenario, Verdict.LOST, List.of(trace.toString()), since(began));
   }
 
-  private Result playOnce(FaultCase played, long began) {
+  private Result playOnce(FaultCase scenario, long began) {
     try (Subject subject = Subject.start(machine.driver)) {
-      played.task().prepare(scene(subject, false));
-      FaultCaseContext scene = scene(subject, played.trouble().hasty());
-      played.trouble().setting().accept(scene);
-      RuntimeException thrown = run(scene, () -> played.task().act(scene));
-      Judge judge = new Judge(scene, played.trouble(), thrown);
+      scenario.task().prepare(setup(subject, false));
+      FaultCaseContext setup = setup(subject, scenario.injected().hasty());
+      scenario.injected().setting().accept(setup);
+      RuntimeException thrown = run(setup, () -> scenario.task().act(setup));
+      Oracle judge = new Oracle(setup, scenario.injected(), thrown);
       Verdict verdict = judge.verdict();
-      return new Result(played, verdict, judge.complaints(), since(began));
+      return new Result(scenario, verdict, judge.violations(), since(began));
     } finally {
       machine.calm();
       machine.removeImages();
@@ -103,14 +103,14 @@ final class FaultCaseRunner implements AutoCloseable {
     return Duration.ofNanos(System.nanoTime() - nanos);
   }
 
-  /** Does the task, then ends what goes wrong; what the task threw. */
-  private @Nullable RuntimeException run(FaultCaseContext scene, Runnable act) {
+  /** Runs the task, then ends the fault; returns the exception of the task. */
+  private @Nullable RuntimeException run(FaultCaseContext setup, Runnable act) {
     Future<?> verb = verbs.submit(act);
     try {
       try {
         return outcome(verb);
       } finally {
-        scene.signal(Signals.CONTINUE);
+        setup.signal(Signals.CONTINUE);
         machine.calm();
       }
     } catch (TimeoutException e) {

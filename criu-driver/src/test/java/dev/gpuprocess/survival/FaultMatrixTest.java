@@ -27,16 +27,19 @@ import org.junit.jupiter.api.io.TempDir;
 
 /**
  * Every fault at every moment of every verb, with real CRIU and the simulated driver. {@code
- * bin/fault-matrix} plays all cases; in the build an eighth is played, chosen at random.
+ * bin/fault-matrix} plays all cases; in the build an eighth is scenario, chosen at random.
  */
 class FaultMatrixTest {
 
   private static final boolean WHOLE = Boolean.getBoolean("gpuprocess.fault-matrix.whole");
 
-  /** The cases are dealt to so many parts in turn, so that each part has some of every row. */
+  /**
+   * The number of parts to which the cases are assigned in turn, so that each part has cases of
+   * every row.
+   */
   private static final int PARTS = 8;
 
-  /** A case waits more than it works: for deadlines, and for init to collect what was restored. */
+  /** A case mostly waits: for deadlines, and for init to reap restored processes. */
   private static final int MACHINES = 4;
 
   @TempDir static Path directory;
@@ -46,7 +49,7 @@ class FaultMatrixTest {
   private static final List<Result> RESULTS = new ArrayList<>();
   private static final ExecutorService THREADS = Executors.newFixedThreadPool(MACHINES);
   private static int cases;
-  private static int played;
+  private static int scenario;
 
   @TestFactory
   Stream<DynamicTest> nothingIsLost() {
@@ -62,7 +65,7 @@ class FaultMatrixTest {
     cases = matrix.size();
     assertTrue(cases >= 300, cases + " cases");
     List<FaultCase> chosen = WHOLE ? matrix : onePart(matrix);
-    played = chosen.size();
+    scenario = chosen.size();
     return chosen.stream().map(FaultMatrixTest::begin).toList().stream();
   }
 
@@ -74,7 +77,7 @@ class FaultMatrixTest {
         .toList();
   }
 
-  /** The case is played by one of the machines; the test reports what came of it. */
+  /** Runs the case on one of the machines; the test reports the result. */
   private static DynamicTest begin(FaultCase one) {
     CompletableFuture<Result> result =
         CompletableFuture.supplyAsync(() -> playOnFreeMachine(one), THREADS);
@@ -83,7 +86,7 @@ class FaultMatrixTest {
         () -> {
           Result got = result.join();
           RESULTS.add(got);
-          assertEquals(List.of(), got.complaints(), one::toString);
+          assertEquals(List.of(), got.violations(), one::toString);
           assertNotEquals(Verdict.LOST, got.verdict(), one::toString);
         });
   }
@@ -105,13 +108,13 @@ class FaultMatrixTest {
   static void tell() throws IOException {
     THREADS.shutdownNow();
     ALL.forEach(FaultCaseRunner::close);
-    if (played == 0) {
+    if (scenario == 0) {
       return;
     }
     String table = VerdictTable.of(RESULTS);
     Files.writeString(Path.of("target", "fault-matrix.txt"), table);
     // A case without a result is lost too.
-    long lost = played - RESULTS.stream().filter(r -> r.verdict() != Verdict.LOST).count();
-    Figures.add("fault matrix: %d of %d cases, %d lost".formatted(played, cases, lost));
+    long lost = scenario - RESULTS.stream().filter(r -> r.verdict() != Verdict.LOST).count();
+    Figures.add("fault matrix: %d of %d cases, %d lost".formatted(scenario, cases, lost));
   }
 }

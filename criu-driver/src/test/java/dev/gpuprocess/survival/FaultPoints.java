@@ -16,14 +16,14 @@ final class FaultPoints implements StepListener {
   private int due = -1;
   private Runnable action = () -> {};
 
-  /** Does something at the moment with this number, counted from 0. */
+  /** Runs an action at the moment with this number, counted from 0. */
   synchronized FaultPoints at(int number, Runnable what) {
     due = number;
     action = what;
     return this;
   }
 
-  /** Called on whatever thread the moment comes. */
+  /** Called on the thread of the moment. */
   void reached(String moment) {
     Runnable now = () -> {};
     synchronized (this) {

@@ -12,10 +12,10 @@ import dev.gpuprocess.error.GpuCheckpointException;
 import java.util.List;
 import java.util.Random;
 
-/** Puts jobs of a crowd aside and brings others back, which is refused when the GPU is full. */
+/** Suspends processes of a crowd and resumes others, which is refused when the GPU is full. */
 record FullGpu(GpuCheckpoints checkpoints, ControllerReport tally) {
 
-  /** Goes on until the time is over. */
+  /** Runs until the time is over. */
   void work(Random random, List<Integer> pids, long endNanos) {
     while (!pids.isEmpty() && System.nanoTime() < endNanos) {
       int pid = pids.get(random.nextInt(pids.size()));
@@ -23,7 +23,7 @@ record FullGpu(GpuCheckpoints checkpoints, ControllerReport tally) {
         turnOver(checkpoints.inspect(pid));
         tally.done();
       } catch (PoisonedProcessException e) {
-        tally.complain(Complaint.Kind.LOST, e.getMessage());
+        tally.addViolation(Violation.Kind.LOST, e.getMessage());
         return;
       } catch (GpuCheckpointException e) {
         tally.refused();
@@ -39,9 +39,9 @@ record FullGpu(GpuCheckpoints checkpoints, ControllerReport tally) {
     } else if (found instanceof LockedProcess locked) {
       locked.unlock();
     } else if (found instanceof FailedProcess failed) {
-      tally.complain(Complaint.Kind.LOST, "process " + failed.pid() + " has failed");
+      tally.addViolation(Violation.Kind.LOST, "process " + failed.pid() + " has failed");
     } else if (found instanceof PoisonedProcess lost) {
-      tally.complain(Complaint.Kind.LOST, lost.toString());
+      tally.addViolation(Violation.Kind.LOST, lost.toString());
     }
   }
 }

@@ -16,7 +16,10 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** A controller is killed in the middle of a dump; recovery finds what it left, wherever it is. */
+/**
+ * A controller is killed in the middle of a dump; recovery finds the partial image in any
+ * directory.
+ */
 @OutsideUse("A21")
 class HalfImageTest {
 

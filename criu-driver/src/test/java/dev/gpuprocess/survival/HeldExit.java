@@ -20,12 +20,12 @@ final class HeldExit implements AutoCloseable {
     this.holder = holder;
   }
 
-  /** Compiles the program that holds. */
+  /** Compiles the program that holds a process at its exit. */
   static Path program(Path directory) {
     return TestTools.compile(HeldExit.class, "holds-exit", directory);
   }
 
-  /** From now on a kill leaves the process about to end. */
+  /** From now on a killed process stays at its exit. */
   static HeldExit of(Path program, int pid) {
     try {
       Process holder =

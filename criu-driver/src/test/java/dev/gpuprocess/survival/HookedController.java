@@ -9,7 +9,7 @@ import dev.gpuprocess.options.HostMemory;
 import java.nio.file.Files;
 import java.nio.file.Path;
 
-/** Suspends, dumps and brings back a process again and again in a JVM of its own, until killed. */
+/** Suspends, dumps and restores a process repeatedly in a JVM of its own, until it is killed. */
 final class HookedController {
 
   static final String READY = "ready";

@@ -89,12 +89,12 @@ final class HostSubject implements AutoCloseable {
     return pid;
   }
 
-  /** Who it is now, started or restored; empty when it is gone. */
+  /** Returns the process, started or restored; empty when it is gone. */
   Optional<ProcessIdentity> identity() {
     return ProcessIdentity.of(pid).filter(ProcessIdentity::isAlive);
   }
 
-  /** Asks whether it goes on with all its memory right; empty when it does. */
+  /** Checks that it continues with correct memory; returns the fault. */
   Optional<String> fault() {
     Optional<ProcessIdentity> asked = identity();
     if (asked.isEmpty()) {
@@ -113,9 +113,9 @@ final class HostSubject implements AutoCloseable {
   }
 
   /**
-   * Whether it died of the breakpoint behind the code that CRIU has a process execute: whoever
-   * kills CRIU in these few milliseconds kills the process, and no client of CRIU can help it.
-   * Known only of one that was not restored.
+   * Returns whether it died of the breakpoint after the code that CRIU injects: a kill of CRIU in
+   * these few milliseconds kills the process, and no client of CRIU can prevent that. Known only of
+   * a process that was not restored.
    */
   boolean diedInCriusCode() {
     if (isFirstLife()) {
@@ -128,7 +128,7 @@ final class HostSubject implements AutoCloseable {
     }
   }
 
-  /** Whether it is the process that was started here, not one that was restored. */
+  /** Returns whether it is the started process, not a restored one. */
   boolean isFirstLife() {
     return identity().filter(first::equals).isPresent();
   }

@@ -145,7 +145,7 @@ class HungDiskTest {
     }
   }
 
-  /** On a thread of its own, so that the disk goes on also when this hangs. */
+  /** Runs on a thread of its own, so that the disk recovers even if the test hangs. */
   private static <T> T inTime(Supplier<T> body) throws Exception {
     return CompletableFuture.supplyAsync(body).get(40, SECONDS);
   }

@@ -17,46 +17,46 @@ import java.util.function.UnaryOperator;
 record InjectedFault(
     String name, boolean hasty, boolean kills, Consumer<FaultCaseContext> setting) {
 
-  /** A call of the driver: the n-th of this function since the verb began, n from 1. */
+  /** A call of the driver: the n-th call of this function since the verb began, from 1. */
   record Call(String function, int number) {
 
-    /** Whether it does anything besides answering. */
+    /** Returns whether it does anything besides returning. */
     boolean moves() {
       return !function.endsWith("GetState");
     }
 
-    private Fault fault(FaultCaseContext scene) {
-      return Fault.in(function).pid(scene.pid()).call(number);
+    private Fault fault(FaultCaseContext setup) {
+      return Fault.in(function).pid(setup.pid()).call(number);
     }
   }
 
-  /** The call does nothing and answers an error. */
+  /** The call does nothing and returns an error. */
   static InjectedFault answersBefore(Call call, int code) {
     return fault("answers " + code, call, fault -> fault.answers(code));
   }
 
-  /** The call does what it is for and answers an error. */
+  /** The call succeeds and returns an error. */
   static InjectedFault answersAfter(Call call, int code) {
     return fault("lies " + code, call, fault -> fault.after().answers(code));
   }
 
-  /** The call does what it is for and answers an error, and undoing it fails as well. */
+  /** The call succeeds and returns an error, and undoing it fails as well. */
   static InjectedFault undoFails(Call call) {
     return new InjectedFault(
         "undo fails",
         false,
         false,
-        scene ->
-            scene
+        setup ->
+            setup
                 .machine()
                 .driver
                 .faults(
-                    call.fault(scene).after().answers(999),
-                    Fault.in("cuCheckpointProcessUnlock").pid(scene.pid()).answers(999),
-                    Fault.in("cuCheckpointProcessRestore").pid(scene.pid()).answers(999)));
+                    call.fault(setup).after().answers(999),
+                    Fault.in("cuCheckpointProcessUnlock").pid(setup.pid()).answers(999),
+                    Fault.in("cuCheckpointProcessRestore").pid(setup.pid()).answers(999)));
   }
 
-  /** The call hangs until the case is over, then does what it is for. */
+  /** The call hangs until the case is over, then succeeds. */
   static InjectedFault hangsBefore(Call call) {
     return hasty("hangs before", call, Fault::hangs);
   }
@@ -66,12 +66,12 @@ record InjectedFault(
     return hasty("hangs inside", call, fault -> fault.during().hangs());
   }
 
-  /** The call does what it is for, and hangs then. */
+  /** The call succeeds, and hangs then. */
   static InjectedFault hangsAfter(Call call) {
     return hasty("hangs after", call, fault -> fault.after().hangs());
   }
 
-  /** The call hangs until the case is over, and answers an error then. */
+  /** The call hangs until the case is over, and returns an error then. */
   static InjectedFault hangsAndAnswers(Call call, int code) {
     return hasty("hangs, " + code, call, fault -> fault.hangs().answers(code));
   }
@@ -82,7 +82,7 @@ record InjectedFault(
         "dies inside",
         false,
         true,
-        scene -> scene.machine().driver.faults(call.fault(scene).during().kills()));
+        setup -> setup.machine().driver.faults(call.fault(setup).during().kills()));
   }
 
   /** The process dies when the call has done its work. */
@@ -91,7 +91,7 @@ record InjectedFault(
         "dies after",
         false,
         true,
-        scene -> scene.machine().driver.faults(call.fault(scene).after().kills()));
+        setup -> setup.machine().driver.faults(call.fault(setup).after().kills()));
   }
 
   /** The call breaks in the middle: the driver calls the process failed. */
@@ -101,12 +101,12 @@ record InjectedFault(
 
   private static InjectedFault fault(String name, Call call, UnaryOperator<Fault> what) {
     return new InjectedFault(
-        name, false, false, scene -> scene.machine().driver.faults(what.apply(call.fault(scene))));
+        name, false, false, setup -> setup.machine().driver.faults(what.apply(call.fault(setup))));
   }
 
   private static InjectedFault hasty(String name, Call call, UnaryOperator<Fault> what) {
     return new InjectedFault(
-        name, true, false, scene -> scene.machine().driver.faults(what.apply(call.fault(scene))));
+        name, true, false, setup -> setup.machine().driver.faults(what.apply(call.fault(setup))));
   }
 
   /** The process is killed at a moment. */
@@ -115,7 +115,7 @@ record InjectedFault(
         "killed",
         false,
         true,
-        scene -> scene.moments().at(moment, () -> scene.signal(Signals.KILL)));
+        setup -> setup.moments().at(moment, () -> setup.signal(Signals.KILL)));
   }
 
   /** The process is killed some time after a moment. */
@@ -124,24 +124,24 @@ record InjectedFault(
         "killed after " + micros + " us",
         false,
         true,
-        scene -> scene.moments().at(moment, () -> later(micros, scene, Signals.KILL)));
+        setup -> setup.moments().at(moment, () -> later(micros, setup, Signals.KILL)));
   }
 
-  /** The process is stopped some time after a moment, and goes on when the case is over. */
+  /** The process is stopped some time after a moment, and continues when the case is over. */
   static InjectedFault stopped(int moment, int micros) {
     return new InjectedFault(
         "stopped after " + micros + " us",
         true,
         false,
-        scene -> scene.moments().at(moment, () -> later(micros, scene, Signals.STOP)));
+        setup -> setup.moments().at(moment, () -> later(micros, setup, Signals.STOP)));
   }
 
-  private static void later(int micros, FaultCaseContext scene, int signal) {
+  private static void later(int micros, FaultCaseContext setup, int signal) {
     Thread thread =
         new Thread(
             () -> {
               LockSupport.parkNanos(TimeUnit.MICROSECONDS.toNanos(micros));
-              scene.signal(signal);
+              setup.signal(signal);
             });
     thread.setDaemon(true);
     thread.start();
@@ -153,22 +153,22 @@ record InjectedFault(
         "cancelled",
         false,
         false,
-        scene -> scene.moments().at(moment, scene.cancellation()::cancel));
+        setup -> setup.moments().at(moment, setup.cancellation()::cancel));
   }
 
-  /** The process is stopped at a moment, and goes on when the case is over. */
+  /** The process is stopped at a moment, and continues when the case is over. */
   static InjectedFault stopped(int moment) {
     return new InjectedFault(
         "stopped",
         true,
         false,
-        scene -> scene.moments().at(moment, () -> scene.signal(Signals.STOP)));
+        setup -> setup.moments().at(moment, () -> setup.signal(Signals.STOP)));
   }
 
   /** The CRIU at work is killed at a moment. */
   static InjectedFault criuKilled(int moment) {
     return new InjectedFault(
-        "criu killed", false, false, scene -> scene.moments().at(moment, scene::killCriu));
+        "criu killed", false, false, setup -> setup.moments().at(moment, setup::killCriu));
   }
 
   /** The journal cannot be written from a moment on. */
@@ -177,6 +177,6 @@ record InjectedFault(
         "no journal",
         false,
         false,
-        scene -> scene.moments().at(moment, () -> scene.machine().breakJournal()));
+        setup -> setup.moments().at(moment, () -> setup.machine().breakJournal()));
   }
 }

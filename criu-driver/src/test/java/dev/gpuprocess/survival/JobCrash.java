@@ -24,7 +24,7 @@ import java.util.Optional;
 import java.util.Random;
 import java.util.stream.Stream;
 
-/** Kills the controller of a job at random moments, and looks what recovery makes of the job. */
+/** Kills the controller of a process tree at random moments, and checks the recovery. */
 final class JobCrash {
 
   private static final Duration PATIENCE = Duration.ofMinutes(2);
@@ -64,7 +64,7 @@ final class JobCrash {
     return "job crash: %d kills, %d lost".formatted(kills, faults.size());
   }
 
-  /** One job all the way, as long as it is not lost. */
+  /** Uses one process for all kills, as long as it is not lost. */
   static List<String> run(Path directory, int kills, long seed) {
     Random random = new Random(seed);
     List<String> faults = new ArrayList<>();
@@ -93,7 +93,7 @@ final class JobCrash {
   private Optional<String> killed(JobSubject job, long nanos) {
     try {
       if (!isKilled(job, nanos)) {
-        return Optional.of("its controller had ended by itself");
+        return Optional.of("its controller had exited");
       }
       if (!Waiting.until(PATIENCE, this::isRecovered)) {
         return Optional.of("recovery does not come to an end");
@@ -127,7 +127,7 @@ final class JobCrash {
     return DyingJvm.awaitEnd(controller, JobCrashController.BEGINS, nanos);
   }
 
-  /** Recovers once, and resumes what waits for that; whether nothing was left to do. */
+  /** Recovers once, and resumes the process; returns whether nothing was left to do. */
   private boolean isRecovered() {
     List<Recovered> found = checkpoints.recover();
     found.stream()

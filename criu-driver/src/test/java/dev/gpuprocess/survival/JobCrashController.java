@@ -5,7 +5,7 @@ import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.criu.FileTree;
 import java.nio.file.Path;
 
-/** A controller in a JVM of its own that does every verb of a job until it is killed. */
+/** A controller in a JVM of its own that uses every verb on a process tree until it is killed. */
 final class JobCrashController {
 
   static final String BEGINS = "begins";

@@ -8,7 +8,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 
-/** A job dumped and restored under traffic, again and again, with every message accounted for. */
+/** Dumps and restores a process tree under traffic repeatedly, and accounts for every message. */
 final class JobCycles {
 
   private JobCycles() {}
@@ -37,7 +37,7 @@ final class JobCycles {
     return "job cycles: %d of %d".formatted(cycles - faults.size(), cycles);
   }
 
-  /** One job all the way; a cycle that went wrong is the last. */
+  /** Uses one process tree for all cycles; a cycle with a fault is the last. */
   static List<String> run(Path directory, int cycles) {
     try (SimulatedMachine machine = new SimulatedMachine(directory, JobSubject.GPUS);
         JobSubject job = JobSubject.start(machine.driver)) {

@@ -22,7 +22,7 @@ record JobFaultCase(
     boolean breaks,
     Function<JobSubject, List<Fault>> faults) {
 
-  /** Every error that a checkpoint function was seen to answer, and the unknown one. */
+  /** Every error that a checkpoint function was seen to return, and the unknown one. */
   private static final int[] CODES = {1, 2, 3, 304, 401, 600, 801, 999};
 
   private static final String PREFIX = "cuCheckpointProcess";
@@ -130,7 +130,7 @@ record JobFaultCase(
         subject -> List.of(how.apply(Fault.in(PREFIX + function).pid(subject.member(member)))));
   }
 
-  /** The call does what it is for and answers an error, and undoing it fails for all. */
+  /** The call succeeds and returns an error, and undoing it fails for all members. */
   private static JobFaultCase undoFails(String function, int member) {
     return new JobFaultCase(
         "member %d: %s lies, and so does the undo".formatted(member, function),

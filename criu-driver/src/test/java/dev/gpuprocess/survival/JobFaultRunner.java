@@ -27,7 +27,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import org.jspecify.annotations.Nullable;
 
-/** Plays cases on a machine, one after the other, on the same job as long as it is whole. */
+/** Runs cases on a machine, one after the other, on the same process as long as it is intact. */
 final class JobFaultRunner implements AutoCloseable {
 
   private static final Duration PATIENCE = Duration.ofMinutes(1);
@@ -37,13 +37,13 @@ final class JobFaultRunner implements AutoCloseable {
   /**
    * What came of a case.
    *
-   * @param complaints what is wrong, empty in the good case
+   * @param violations what is wrong, empty in the good case
    * @param thrown what the verb threw, for people
    */
-  record Result(JobFaultCase played, List<String> complaints, String thrown) {
+  record Result(JobFaultCase scenario, List<String> violations, String thrown) {
 
     boolean isGood() {
-      return complaints.isEmpty();
+      return violations.isEmpty();
     }
   }
 
@@ -54,32 +54,32 @@ final class JobFaultRunner implements AutoCloseable {
     this.machine = machine;
   }
 
-  Result play(JobFaultCase played) {
+  Result play(JobFaultCase scenario) {
     JobSubject subject = job == null ? JobSubject.start(machine.driver) : job;
     job = null;
-    GpuCheckpoints checkpoints = checkpoints(played.hasty());
+    GpuCheckpoints checkpoints = checkpoints(scenario.hasty());
     RunningProcess running = checkpoints().process(subject.pid());
-    machine.driver.faults(played.faults().apply(subject).toArray(new Fault[0]));
+    machine.driver.faults(scenario.faults().apply(subject).toArray(new Fault[0]));
     Throwable thrown = thrownBy(() -> act(checkpoints, running));
     machine.driver.clearFaults();
-    List<String> complaints = new ArrayList<>();
+    List<String> violations = new ArrayList<>();
     boolean whole;
     try {
-      whole = settle(subject, played, thrown, complaints);
+      whole = settle(subject, scenario, thrown, violations);
     } catch (RuntimeException e) {
-      complaints.add("it could not be mended: " + e);
+      violations.add("it could not be mended: " + e);
       whole = false;
     }
-    if (complaints.isEmpty() && whole) {
+    if (violations.isEmpty() && whole) {
       job = subject;
     } else {
       subject.close();
     }
-    return new Result(played, complaints, String.valueOf(thrown));
+    return new Result(scenario, violations, String.valueOf(thrown));
   }
 
   private static void act(GpuCheckpoints checkpoints, RunningProcess before) {
-    // That of a short deadline is made anew: nothing has gone wrong yet.
+    // A case with a short deadline is repeated: no fault was injected yet.
     RunningProcess running = checkpoints.process(before.identity().pid());
     CheckpointedProcess parked = running.suspend(LOCK);
     parked.resume();
@@ -103,48 +103,48 @@ final class JobFaultRunner implements AutoCloseable {
         .join();
   }
 
-  /** Mends what is left, and tells whether the job is as it was. */
+  /** Recovers, and returns whether the process is intact. */
   private boolean settle(
       JobSubject subject,
-      JobFaultCase played,
+      JobFaultCase scenario,
       @Nullable Throwable thrown,
-      List<String> complaints) {
+      List<String> violations) {
     if (thrown != null && !(thrown instanceof GpuCheckpointException)) {
-      complaints.add("it threw " + thrown);
+      violations.add("it threw " + thrown);
     }
     if (!Waiting.until(PATIENCE, () -> isFree(subject))) {
-      complaints.add("a call on a member never came back");
+      violations.add("a call on a member never came back");
       return false;
     }
     boolean failed = endFailed(subject);
-    if (failed && !played.breaks()) {
-      complaints.add("a member is FAILED");
+    if (failed && !scenario.breaks()) {
+      violations.add("a member is FAILED");
     }
     GpuProcess found = found(subject);
     if (thrown == null && !(found instanceof RunningProcess)) {
-      complaints.add("it was said to run, and is " + found);
+      violations.add("it was said to run, and is " + found);
     }
     if (found instanceof PoisonedProcess poisoned) {
       if (!(thrown instanceof PoisonedProcessException)) {
-        complaints.add("it is poisoned, and the verb threw " + thrown);
+        violations.add("it is poisoned, and the verb threw " + thrown);
       }
       poisoned.end();
-      requireNoEntries(complaints);
+      requireNoEntries(violations);
       return false;
     }
     mend(found);
     boolean whole = subject.living().size() == JobSubject.MEMBERS;
-    if (!whole && !played.kills() && !failed) {
-      complaints.add("a member is gone");
+    if (!whole && !scenario.kills() && !failed) {
+      violations.add("a member is gone");
     }
-    subject.fault(whole).ifPresent(complaints::add);
-    requireNoEntries(complaints);
+    subject.fault(whole).ifPresent(violations::add);
+    requireNoEntries(violations);
     return whole;
   }
 
-  private void requireNoEntries(List<String> complaints) {
+  private void requireNoEntries(List<String> violations) {
     if (!machine.journal().isEmpty()) {
-      complaints.add("the journal has " + machine.journal());
+      violations.add("the journal has " + machine.journal());
     }
   }
 

@@ -48,7 +48,7 @@ final class JobFaults {
     return "job faults: %d cases, %d lost".formatted(results.size(), lost);
   }
 
-  /** Every n-th case, another one each time the share differs. */
+  /** Every n-th case; another share has other cases. */
   static List<JobFaultCase> share(int share, int stride) {
     List<JobFaultCase> all = JobFaultCase.all();
     return IntStream.range(0, all.size())

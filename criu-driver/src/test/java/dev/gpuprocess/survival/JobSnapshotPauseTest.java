@@ -30,14 +30,14 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** The memory of all members goes to the disk when the job runs again, or that of none. */
+/** The memory of all members is written to the disk while the tree runs again, or that of none. */
 @RequiresRoot("mounts, and traces the processes")
 class JobSnapshotPauseTest {
 
-  /** Of each member, besides its context; what is prepared is somewhat larger. */
+  /** The memory of each member besides its context; the prepared memory is somewhat larger. */
   private static final int MEBIBYTES = 8;
 
-  /** Room for the memory of one member and half of another. */
+  /** Enough for the memory of one member and half of another. */
   private static final String TOO_SMALL = "size=450m";
 
   @TempDir Path directory;
@@ -76,7 +76,7 @@ class JobSnapshotPauseTest {
         .toList();
   }
 
-  /** Runs the second time that it is called. */
+  /** Runs the action at the second call. */
   private static Runnable theSecondTime(Runnable action) {
     AtomicInteger calls = new AtomicInteger();
     return () -> {
@@ -164,7 +164,7 @@ class JobSnapshotPauseTest {
     place.assertNothingIsLeft("image", "lost+found", "next");
   }
 
-  /** Leaves room for one member. */
+  /** Leaves memory for one member. */
   private void fillMemory(Path filler) {
     long room = place.memory.point().toFile().getUsableSpace() - (450L << 20);
     try (RandomAccessFile file = new RandomAccessFile(filler.toFile(), "rw")) {
@@ -182,7 +182,7 @@ class JobSnapshotPauseTest {
         assertThrows(
             DiskFullException.class,
             () -> snapshot(place.at("write", theSecondTime(place::fillDisk))));
-    assertTrue(e.getMessage().contains("runs on, and there is no new image"), e.getMessage());
+    assertTrue(e.getMessage().contains("runs, and there is no new image"), e.getMessage());
     assertGoesOn();
     place.assertNothingIsLeft("filler", "lost+found");
   }

@@ -40,7 +40,7 @@ final class JobSubject implements AutoCloseable {
         Job.launch(MEMBERS, GPUS, LOADERS).on(machine).notOurChild().start(), MEMBERS, LOADERS);
   }
 
-  /** A small one on one GPU: two members with so much there, and one loader. */
+  /** A small tree on one GPU: two members with this much memory, and one loader. */
   static JobSubject startPair(SimulatedDriver machine, int mebibytes) {
     return new JobSubject(
         Job.launch(PAIR, 1, 1, mebibytes).on(machine).notOurChild().start(), PAIR, 1);

@@ -9,19 +9,19 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 
-/** What this JVM has more of than it had before, and should not. */
+/** Finds resources that this JVM leaks. */
 final class Leaks {
 
   private static final Duration PATIENCE = Duration.ofSeconds(30);
 
   private final List<String> filesBefore = files();
 
-  /** Has all opened that stays open from its first use on: NVML keeps a device file. */
+  /** Opens everything that stays open from its first use on: NVML keeps a device file. */
   static void open(GpuCheckpoints checkpoints) {
     checkpoints.gpus().gpus();
   }
 
-  /** Says what is left; empty in the good case. Waits for what is about to end. */
+  /** Returns the leaks. Waits for resources that are about to be released. */
   List<String> left(Path temporary) {
     Waiting.until(PATIENCE, () -> now(temporary).isEmpty());
     return now(temporary);

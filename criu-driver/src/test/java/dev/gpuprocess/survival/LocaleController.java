@@ -62,7 +62,7 @@ final class LocaleController {
     requireHalfImagesAreFound(pid, place);
   }
 
-  /** What a dead maker left: named after it, with the start time of another process. */
+  /** Creates a partial image of a dead maker: its name has the start time of another process. */
   private static void requireHalfImagesAreFound(int pid, Path place) throws IOException {
     Path growing = null;
     ProcessIdentity process = ProcessIdentity.of(pid).orElseThrow();

@@ -22,7 +22,9 @@ import java.util.function.UnaryOperator;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** What a snapshot cannot do is said while the process is still on its GPU, and by the doctor. */
+/**
+ * A snapshot that is impossible is refused while the process is on its GPU; the doctor reports it.
+ */
 @OutsideUse("B3")
 class LookFirstTest {
 
@@ -59,7 +61,7 @@ class LookFirstTest {
     }
   }
 
-  /** How much memory a process holds changes a little all the time. */
+  /** The memory of a process changes a little all the time. */
   private static String words(String message) {
     return message.replaceAll("\\d+", "N");
   }

@@ -23,12 +23,12 @@ final class LoopMount implements AutoCloseable {
     this.path = path;
   }
 
-  /** Mounts one; where that is not allowed the test is skipped, and says so. */
+  /** Mounts one; if that is not permitted, the test is skipped. */
   static LoopMount in(Path directory) throws IOException {
     return in(directory, BYTES);
   }
 
-  /** The same of another size. */
+  /** Mounts one of another size. */
   static LoopMount in(Path directory, long bytes) throws IOException {
     Path file = directory.resolve("disk");
     Path path = Files.createDirectory(directory.resolve("mounted"));
@@ -46,17 +46,17 @@ final class LoopMount implements AutoCloseable {
     return path;
   }
 
-  /** From now on whatever writes there hangs, and cannot be interrupted. */
+  /** From now on writes hang, and cannot be interrupted. */
   void hang() {
     assertEquals("", run("fsfreeze", "--freeze", path.toString()));
   }
 
-  /** All that hangs goes on; nothing happens when nothing does. */
+  /** Lets the hanging writes continue. */
   void goOn() {
     run("fsfreeze", "--unfreeze", path.toString());
   }
 
-  /** Leaves next to no room on it, for root too. */
+  /** Fills it almost completely, for root too. */
   void fill() throws IOException {
     long room = path.toFile().getUsableSpace() - (64 << 10);
     run("fallocate", "--length", Long.toString(room), path.resolve("filler").toString());

@@ -56,7 +56,7 @@ final class MachineWithDisk implements AutoCloseable {
     return machine.checkpoints().toBuilder().hostMemory(memory).build();
   }
 
-  /** Does something each time that a step begins. */
+  /** Runs an action at the beginning of each step. */
   GpuCheckpoints at(String step, Runnable action) {
     StepListener listener =
         new StepListener() {
@@ -88,7 +88,7 @@ final class MachineWithDisk implements AutoCloseable {
     assertEquals(List.of(), machine.journal());
   }
 
-  /** Nor by files that have no name, unless a process still has them or they are still closed. */
+  /** Checks files without a name, which a process may still map or which are about to be closed. */
   static void assertNoMemoryIsTaken(TmpFs memory) {
     assertEquals(List.of(), SimulatedMachine.names(memory.point()));
     await()

@@ -24,7 +24,7 @@ import java.util.Map;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** An image whose memory a process maps stays in its store until that is resumed. */
+/** An image whose memory a process maps stays in its store until the process is resumed. */
 @RequiresRoot("traces the process")
 class MappedImageTest {
 
@@ -60,7 +60,7 @@ class MappedImageTest {
       assertEquals(
           Map.of(
               older.directory(),
-              "is mapped by process %s, until that is resumed".formatted(job.pid())),
+              "is mapped by process %s, until the process is resumed".formatted(job.pid())),
           spared.spared());
       assertEquals(List.of(), spared.removed());
 

@@ -30,7 +30,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** What is refused while CRIU is at work on a process. */
+/** The verbs that are refused while CRIU works on a process. */
 class OneAtATimeTest {
 
   private static final Duration MOMENT = Duration.ofMillis(300);
@@ -62,7 +62,7 @@ class OneAtATimeTest {
         .dump(machine.images().resolve(name));
   }
 
-  /** Something else is done when CRIU comes to a stage. */
+  /** Runs an action when CRIU reaches a stage. */
   private GpuCheckpoints meanwhile(String stage, Runnable action) {
     Consumer<String> moments =
         moment -> {
@@ -98,7 +98,7 @@ class OneAtATimeTest {
         .build();
   }
 
-  /** The driver must not be asked about a process that CRIU has stopped. */
+  /** The driver must not be called for a process that CRIU has stopped. */
   private CudaDriver unasked(AtomicInteger asked) {
     CudaDriver driver = LibCuda.in(machine.driver.directory());
     return (CudaDriver)
@@ -176,7 +176,7 @@ class OneAtATimeTest {
     assertEquals(List.of("newest"), SimulatedMachine.names(machine.images()));
   }
 
-  /** To read whole images takes long, on a disk that hangs for ever. */
+  /** Reading whole images takes long, and does not end on a disk that hangs. */
   @Test
   @OutsideUse("A20")
   void removeOlder_processIsAtWork_doneWithoutItsLock() {

@@ -17,7 +17,7 @@ record QuietJob(GpuCheckpoints checkpoints, CudaDriver driver, ControllerReport 
 
   private static final Duration PATIENCE = Duration.ofSeconds(60);
 
-  /** Suspends it and leaves the block, again and again until the time is over. */
+  /** Suspends it and leaves the block, repeatedly until the time is over. */
   void work(int pid, long endNanos) {
     boolean calm = true;
     while (System.nanoTime() < endNanos) {
@@ -42,7 +42,7 @@ record QuietJob(GpuCheckpoints checkpoints, CudaDriver driver, ControllerReport 
       return true;
     } catch (OperationInProgressException e) {
       if (calm) {
-        leftBehind("nobody but readers had to do with process " + pid + ", and " + e.getMessage());
+        leftBehind("only readers used process " + pid + ", and " + e.getMessage());
       }
       bringBack(pid);
     } catch (GpuCheckpointException e) {
@@ -59,10 +59,10 @@ record QuietJob(GpuCheckpoints checkpoints, CudaDriver driver, ControllerReport 
   }
 
   private void leftBehind(String why) {
-    tally.complain(Complaint.Kind.LEFT_BEHIND, why);
+    tally.addViolation(Violation.Kind.LEFT_BEHIND, why);
   }
 
-  /** What the driver says, when it can say anything: it needs descriptors too. */
+  /** Reads the state from the driver, which needs descriptors too. */
   private ProcessState state(int pid) {
     return answer(pid)
         .orElseThrow(() -> new IllegalStateException("the driver says nothing of " + pid));

@@ -1,6 +1,6 @@
 package dev.gpuprocess.survival;
 
-/** The contract of repeated snapshots, with a job of several members. */
+/** The contract of repeated snapshots, with a tree of several members. */
 class RepeatedJobSnapshotsTest extends RepeatedSnapshotsContract {
 
   private static final int MEBIBYTES = 1;

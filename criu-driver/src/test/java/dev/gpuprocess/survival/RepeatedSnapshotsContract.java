@@ -40,7 +40,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Snapshots from time to time: whatever happens it runs on, and a good image is there. */
+/** Repeated snapshots: the process always runs on, and a good image exists. */
 abstract class RepeatedSnapshotsContract {
 
   static final Duration OFTEN = Duration.ofMillis(20);
@@ -54,7 +54,7 @@ abstract class RepeatedSnapshotsContract {
   Snapshotted subject;
   SimulatedMachine machine;
 
-  /** Starts what snapshots are made of. */
+  /** Starts the process of the snapshots. */
   abstract Snapshotted start(SimulatedMachine machine);
 
   @BeforeEach
@@ -159,7 +159,7 @@ abstract class RepeatedSnapshotsContract {
         told.failed::toString);
   }
 
-  /** Between two snapshots, which come often here. */
+  /** The short interval between two snapshots. */
   private static <T> T whenNobodyIsAtWork(Callable<T> verb) {
     return await()
         .atMost(PATIENCE)

@@ -36,7 +36,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.Test;
 
-/** The contract of repeated snapshots, with a process, and what is the same of a job. */
+/** The contract of repeated snapshots, with a single process. */
 class RepeatedSnapshotsTest extends RepeatedSnapshotsContract {
 
   private static final long DISK_BYTES = 400L << 20;
@@ -258,7 +258,7 @@ class RepeatedSnapshotsTest extends RepeatedSnapshotsContract {
     }
   }
 
-  /** Does something when the first image is made, and tells only then. */
+  /** Runs an action when the first image is made. */
   private static ToldSnapshots atTheFirst(Runnable action) {
     return new ToldSnapshots() {
       @Override
@@ -290,6 +290,6 @@ class RepeatedSnapshotsTest extends RepeatedSnapshotsContract {
   private static boolean saysItIsGone(Throwable why) {
     return why instanceof ImageException image
         && image.reason() == ImageException.Reason.DIRECTORY
-        && why.getMessage().contains("does not exist any more");
+        && why.getMessage().contains("no longer exists");
   }
 }

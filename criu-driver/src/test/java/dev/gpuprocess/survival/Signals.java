@@ -38,7 +38,7 @@ final class Signals {
     }
   }
 
-  /** Ends this JVM as a power cut would: no hook runs. */
+  /** Ends this JVM like a power failure: no shutdown hook runs. */
   static void killSelf() {
     LIBRARY.kill(LIBRARY.getpid(), KILL);
     throw new IllegalStateException("a SIGKILL to oneself does not return");
@@ -107,7 +107,7 @@ final class Signals {
     }
   }
 
-  /** Empty also for one that is being torn down: it has no memory to read this from (ESRCH). */
+  /** Empty also for a process that is being torn down, whose memory is gone (ESRCH). */
   private static String environmentOf(long pid) {
     try {
       return ProcFs.read(pid, "environ").orElse("");

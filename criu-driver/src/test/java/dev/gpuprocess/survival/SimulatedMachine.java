@@ -30,7 +30,7 @@ final class SimulatedMachine implements AutoCloseable {
   private static final Duration CRIU_HASTE = Duration.ofSeconds(4);
   private static final Duration CRIU_PATIENCE = Duration.ofMinutes(1);
 
-  /** With less on their GPU the driver is left alone. */
+  /** The memory of a context; the driver hook is not used for less GPU memory. */
   private static final long CONTEXT_BYTES = 256L << 20;
 
   final SimulatedDriver driver;
@@ -70,7 +70,7 @@ final class SimulatedMachine implements AutoCloseable {
     return directory.resolve("state");
   }
 
-  /** Where the GPU memory of suspended processes is: in files without a name. */
+  /** The directory of the GPU memory of suspended processes: files without a name. */
   Path memory() {
     return memoryBeside(state());
   }
@@ -79,7 +79,7 @@ final class SimulatedMachine implements AutoCloseable {
     return state.resolveSibling("memory");
   }
 
-  /** The CRIUs that are at work here. */
+  /** The CRIU processes of this machine. */
   List<Long> criu() {
     return Signals.criuAt(directory);
   }
@@ -102,7 +102,7 @@ final class SimulatedMachine implements AutoCloseable {
     return images().resolve("image");
   }
 
-  /** What runs the verbs, telling every moment. */
+  /** The entry that runs the verbs, and reports every moment. */
   GpuCheckpoints checkpoints(FaultPoints moments, boolean hasty) {
     GpuCheckpoints patient =
         watched(cuda, nvml, state(), moments, hasty ? CRIU_HASTE : CRIU_PATIENCE);
@@ -113,12 +113,12 @@ final class SimulatedMachine implements AutoCloseable {
         : patient;
   }
 
-  /** What looks at the process afterwards. */
+  /** The entry that checks the process afterwards. */
   GpuCheckpoints checkpoints() {
     return checkpoints(new FaultPoints(), false);
   }
 
-  /** The same for a JVM that uses the machine of another one. */
+  /** Returns the entry for a JVM that uses the machine of another JVM. */
   static GpuCheckpoints checkpoints(Path machine, Path state, FaultPoints moments) {
     return watched(LibCuda.in(machine), LibNvml.in(machine), state, moments, CRIU_PATIENCE);
   }
@@ -150,7 +150,7 @@ final class SimulatedMachine implements AutoCloseable {
         .build();
   }
 
-  /** Takes the journal away: a file is where its directory was. */
+  /** Replaces the directory of the journal by a file. */
   void breakJournal() {
     try {
       Files.move(state(), directory.resolve("state.away"));
@@ -160,7 +160,7 @@ final class SimulatedMachine implements AutoCloseable {
     }
   }
 
-  /** Ends all that was made to go wrong on the machine. */
+  /** Ends all faults of the machine. */
   void calm() {
     driver.clearFaults();
     Path away = directory.resolve("state.away");
@@ -183,26 +183,26 @@ final class SimulatedMachine implements AutoCloseable {
     }
   }
 
-  /** What has the name of an image, and is not half a one. */
+  /** The names of images that are not partial. */
   List<String> imageNames() {
     return names(images()).stream().filter(name -> !name.endsWith(".partial")).toList();
   }
 
-  /** What may be an image: the directory above is where a path that leads over a link may end. */
+  /** The directories of possible images: a path over a link may end in the directory above. */
   List<Path> possibleImages() {
     return Stream.of(images(), directory)
         .flatMap(parent -> names(parent).stream().map(parent::resolve))
         .toList();
   }
 
-  /** What the journal says of processes, whole or half. */
+  /** The entries of the journal, complete or partial. */
   List<String> journal() {
     return names(state()).stream()
         .filter(name -> name.endsWith(".process") || name.endsWith(".half"))
         .toList();
   }
 
-  /** Empties the directory of images, and removes what lies beside it. */
+  /** Empties the directory of images, and removes files beside it. */
   void removeImages() {
     names(images()).forEach(name -> FileTree.remove(images().resolve(name)));
     possibleImages().stream()

@@ -9,13 +9,13 @@ import java.util.concurrent.locks.LockSupport;
 import java.util.function.ObjIntConsumer;
 
 /**
- * Makes a dump take long, as it does where much memory is written or a machine is busy: CRIU is
- * stopped now and then, in the middle, where it has the process execute code, and when it may kill
- * the tree, before it has killed or in between. It goes on when the deadline may have passed.
+ * Slows a dump down, as on a busy machine or with much memory: CRIU is stopped now and then, while
+ * the process executes injected code, and when CRIU may kill the tree. CRIU continues when the
+ * deadline may have passed.
  */
 record SlowCriu(Random random) implements ObjIntConsumer<String> {
 
-  /** The process is stopped from here on, and what CRIU has it execute follows. */
+  /** From this stage on the process is stopped, and executes injected code. */
   private static final String SEIZED = WatchedCriu.STAGE + "queryExternalFiles";
 
   /** One of so many. */
@@ -64,7 +64,7 @@ record SlowCriu(Random random) implements ObjIntConsumer<String> {
     thread.start();
   }
 
-  /** Tries again while there are no descriptors to look at it with. */
+  /** Repeats the check while this JVM has no free descriptor. */
   private static void send(ProcessIdentity criu, int signal) {
     Waiting.until(
         PATIENCE,

@@ -40,23 +40,23 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /**
- * A process that takes long to go after it was killed, as one with much memory does. Whatever runs
- * out meanwhile, its image is all there is of it.
+ * A killed process whose teardown takes long, as with much memory. Even if a deadline passes, its
+ * image stays.
  */
 @OutsideUse("A1")
 class SlowTeardownTest {
 
   private static final Duration SHORT = Duration.ofSeconds(3);
 
-  /** Longer than anybody waited who then took the image back. */
+  /** Longer than the wait before an image was once removed. */
   private static final int LONG_SECONDS = 12;
 
-  /** The CRIUs here write nothing, so that they do not tell which files they saw mapped. */
+  /** The CRIU doubles write no list of mapped files. */
   private static final DumpOptions BY_CRIU_ALONE = DumpOptions.builder().memoryFiles(false).build();
 
   @TempDir Path directory;
 
-  /** The dump of a process that is held at its exit from when CRIU may kill it. */
+  /** Dumps a process that is held at its exit when CRIU may kill it. */
   private ProcessImage dumpWithHeldExit(SimulatedMachine machine, Subject subject, CriuDriver criu)
       throws Exception {
     Path program = HeldExit.program(directory);
@@ -138,7 +138,7 @@ class SlowTeardownTest {
     }
   }
 
-  /** The real one, and then its process dies, and it with that. */
+  /** Runs the real CRIU, whose process then dies. */
   private static CriuDriver dyingWith(Subject subject) {
     CriuDriver real = new RpcCriuDriver();
     return (CriuDriver)
@@ -170,7 +170,7 @@ class SlowTeardownTest {
     }
   }
 
-  /** A CRIU that is allowed to kill and ends badly. */
+  /** A CRIU that is allowed to kill and then fails. */
   private static CriuDriver ending(Fate fate, CriuException[] thrown) {
     CriuDriver real = new RpcCriuDriver();
     return (CriuDriver)

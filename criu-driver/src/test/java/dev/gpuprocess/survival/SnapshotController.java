@@ -18,7 +18,7 @@ import java.util.concurrent.atomic.AtomicReference;
 
 /**
  * Makes snapshots from time to time in a JVM of its own, until its input ends or it is killed. It
- * tells of each in a line, and does what it is told line by line.
+ * reports each in a line, and executes the commands of its input.
  */
 final class SnapshotController {
 
@@ -26,10 +26,10 @@ final class SnapshotController {
   static final String FAILED = "failed ";
   static final String PRUNE_FAILED = "prune failed ";
 
-  /** An order: when the next image is made it has no descriptors any more. */
+  /** A command: after the next image the controller has no free descriptors. */
   static final String STARVE = "starve";
 
-  /** An order: it has descriptors again. */
+  /** A command: the controller has free descriptors again. */
   static final String FEED = "feed";
 
   static final int KEPT = 3;

@@ -58,7 +58,7 @@ final class SnapshotControllerProcess implements AutoCloseable {
     return Path.of(await(SnapshotController.MADE));
   }
 
-  /** Waits for a line that begins so, and gives the rest of it. */
+  /** Waits for a line with this prefix, and returns the rest. */
   String await(String beginning) {
     try {
       for (String line = told.readLine(); line != null; line = told.readLine()) {
@@ -73,7 +73,7 @@ final class SnapshotControllerProcess implements AutoCloseable {
     throw new IllegalStateException("the controller ended: " + lines);
   }
 
-  /** Gives an order, and waits until it is done. */
+  /** Sends a command, and waits until it is executed. */
   void order(String order) {
     try {
       orders.write(order + "\n");
@@ -91,7 +91,7 @@ final class SnapshotControllerProcess implements AutoCloseable {
     awaitEnd();
   }
 
-  /** Has it close its snapshots and end. */
+  /** Lets it close its snapshots and exit. */
   void end() throws InterruptedException {
     try {
       orders.close();

@@ -34,7 +34,7 @@ import org.junit.jupiter.api.io.TempDir;
 @RequiresRoot("traces the process")
 class SnapshotDeathTest {
 
-  /** More of them: {@code -Dgpuprocess.snapshot.kills=200}. */
+  /** The number of kills; more: {@code -Dgpuprocess.snapshot.kills=200}. */
   private static final int KILLS = Integer.getInteger("gpuprocess.snapshot.kills", 4);
 
   private static final int KILLS_OF_JOBS = KILLS / 2;
@@ -46,7 +46,7 @@ class SnapshotDeathTest {
   private static final Set<RecoveryOutcome> UNFINISHED =
       Set.of(RecoveryOutcome.IN_USE, RecoveryOutcome.UNREACHABLE, RecoveryOutcome.SUSPENDED);
 
-  /** One after the other; most of a snapshot is in these, and the next one comes soon after. */
+  /** The steps in order, which are most of a snapshot. */
   private static final List<String> STEPS =
       List.of("write", "dump", "checkpoint", "seal", "restore");
 
@@ -100,7 +100,7 @@ class SnapshotDeathTest {
     }
   }
 
-  /** Recovers once, and resumes what waits for that; whether nothing was left to do. */
+  /** Recovers once, and resumes the process; returns whether nothing was left to do. */
   private static boolean isRecovered(GpuCheckpoints checkpoints) {
     List<Recovered> found = checkpoints.recover();
     found.stream()

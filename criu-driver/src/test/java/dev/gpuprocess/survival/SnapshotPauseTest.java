@@ -44,7 +44,7 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** The process runs again while its image goes to the disk, and nothing of that harms it. */
+/** The process runs again while its image is written to the disk, and is not affected. */
 @RequiresRoot("mounts, and traces the process")
 class SnapshotPauseTest {
 
@@ -105,7 +105,7 @@ class SnapshotPauseTest {
   private static void assertRunsOn(GpuCheckpointException e) {
     assertEquals(ProcessState.RUNNING, e.failure().after());
     assertEquals(Fate.RUNNING_AGAIN, e.failure().fate());
-    assertTrue(e.getMessage().contains("runs on, and there is no new image"), e.getMessage());
+    assertTrue(e.getMessage().contains("runs, and there is no new image"), e.getMessage());
   }
 
   @ParameterizedTest
@@ -196,7 +196,7 @@ class SnapshotPauseTest {
     place.assertNothingIsLeft("lost+found");
   }
 
-  /** It may be all that is left of it. */
+  /** The image may be all that is left of the process. */
   @Test
   void aProcessThatTheDriverLosesHasItsImage() {
     Fault lost = Fault.in("cuCheckpointProcessRestore").answers(OUT_OF_MEMORY);
@@ -210,7 +210,7 @@ class SnapshotPauseTest {
     MachineWithDisk.assertNoMemoryIsTaken(place.memory);
   }
 
-  /** CRIU has written it before the process runs again. */
+  /** CRIU has written its files before the process runs again. */
   private void assertIsDumpedByCriu(ProcessImage image) {
     List<String> steps = new ArrayList<>(steps(image));
     steps.remove("prepare");

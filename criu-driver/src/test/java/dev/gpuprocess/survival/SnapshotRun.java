@@ -27,7 +27,7 @@ import java.util.function.Consumer;
  */
 final class SnapshotRun implements AutoCloseable {
 
-  /** As an argument: snapshots of a tree are made, and not of a process without children. */
+  /** An argument: the snapshots are of a tree, not of a single process. */
   private static final String JOB = "job";
 
   private static final Duration PATIENCE = Duration.ofMinutes(2);
@@ -118,7 +118,7 @@ final class SnapshotRun implements AutoCloseable {
     }
   }
 
-  /** A controller makes some images, and is killed in the middle of anything. */
+  /** A controller makes some images, and is killed at a random time. */
   private void kill() throws InterruptedException {
     try (SnapshotControllerProcess controller =
         SnapshotControllerProcess.start(List.of(), machine, subject.pid(), interval)) {
@@ -187,12 +187,12 @@ final class SnapshotRun implements AutoCloseable {
     }
   }
 
-  /** The process dies, and comes back from the newest image. */
+  /** The process is killed, and restored from the newest image. */
   private void comeBack(int round) {
     subject.kill();
     Optional<String> taken = restore(round);
     if (taken.isPresent()) {
-      // A stranger got its pid: that is nobody's fault.
+      // Another process got its pid, which is not a fault.
       subject.close();
       store.list().forEach(each -> FileTree.remove(each.directory()));
       subject = start();

@@ -19,7 +19,7 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** A short {@code bin/snapshot-test}, and a controller that has no descriptors for a while. */
+/** A short {@code bin/snapshot-test}, and a controller without free descriptors for a while. */
 @Timeout(value = 5, unit = TimeUnit.MINUTES)
 class SnapshotRunTest {
 

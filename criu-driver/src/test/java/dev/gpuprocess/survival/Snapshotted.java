@@ -22,7 +22,7 @@ import java.util.concurrent.Callable;
 import java.util.function.Consumer;
 import java.util.stream.IntStream;
 
-/** A process or job of which snapshots are made, by the verbs that both have. */
+/** A process or tree for snapshots. */
 interface Snapshotted extends AutoCloseable {
 
   Duration PATIENCE = Duration.ofSeconds(50);
@@ -44,10 +44,10 @@ interface Snapshotted extends AutoCloseable {
   /** How many use CUDA. */
   int members();
 
-  /** Whether it goes on where it was; empty when it does, else what is wrong. */
+  /** Checks that it continues; returns the fault. */
   Optional<String> fault();
 
-  /** Whether it goes on from an earlier moment, now that it is back from an image. */
+  /** Checks that it continues from an earlier moment, restored from an image; returns the fault. */
   Optional<String> faultOfEarlier();
 
   RepeatedSnapshots begin(GpuCheckpoints checkpoints, SnapshotPlan plan);
@@ -56,16 +56,16 @@ interface Snapshotted extends AutoCloseable {
 
   Suspended suspend(GpuCheckpoints checkpoints);
 
-  /** What others may do so that it does not run as a whole. */
+  /** Returns the reason why it does not run as a whole; may be empty. */
   List<Callable<Suspended>> waysToSuspend(GpuCheckpoints checkpoints);
 
-  /** Brings it back to running from the newest image that verifies. */
+  /** Restores and resumes it from the newest image that verifies. */
   void restoreNewest(ImageStore store, Consumer<StoredImage> skipped);
 
   @Override
   void close();
 
-  /** Ends all of it by SIGKILL; its pids are free when this returns. */
+  /** Kills all its processes; their pids are free when this returns. */
   default void kill() {
     List<ProcessIdentity> all =
         IntStream.concat(
@@ -80,7 +80,7 @@ interface Snapshotted extends AutoCloseable {
             () -> all.stream().allMatch(each -> Files.notExists(Path.of("/proc/" + each.pid()))));
   }
 
-  /** A process by itself. */
+  /** A single process. */
   record OfProcess(Subject subject) implements Snapshotted {
 
     @Override

@@ -13,12 +13,11 @@ import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
 
 /**
- * Two controllers in JVMs of their own, with the library twice in each, do verbs at random on the
- * same processes, while things go wrong at random: in the driver, with CRIU, and for want of
- * descriptors. The processes change their memory all the while. Readers look at everything
- * meanwhile, a job that only they share a controller with must run whenever that leaves it, and
- * more jobs than a GPU can hold are put aside and brought back. In between all rest, and everything
- * is looked at.
+ * Two controllers in JVMs of their own, with the library twice in each, run random verbs on the
+ * same processes, with random faults: in the driver, in CRIU, and a lack of descriptors. The
+ * processes change their memory all the time. Readers inspect all processes, including a quiet one
+ * on which no verb works and which must run when its controller leaves it. More processes than a
+ * GPU can hold are suspended and resumed. Between the rounds all stop, and everything is checked.
  */
 final class Soak implements AutoCloseable {
 
@@ -31,7 +30,7 @@ final class Soak implements AutoCloseable {
    * What came of it.
    *
    * @param controllers which there were
-   * @param complaints what was not as it should be
+   * @param violations what was not as it should be
    */
   record Result(
       long seconds,
@@ -43,7 +42,7 @@ final class Soak implements AutoCloseable {
       int images,
       int cameBack,
       int replaced,
-      List<Complaint> complaints) {
+      List<Violation> violations) {
 
     String figure() {
       return "soak: %d s, %d rounds, %d verbs done and %d refused or failed, %d images, %d troubles, %d processes came back from an image and %d had none yet when they were killed; %d lost, %d left behind, %d wrong, %d leaked"
@@ -56,14 +55,14 @@ final class Soak implements AutoCloseable {
               troubles,
               cameBack,
               replaced,
-              count(Complaint.Kind.LOST),
-              count(Complaint.Kind.LEFT_BEHIND),
-              count(Complaint.Kind.WRONG),
-              count(Complaint.Kind.LEAKED));
+              count(Violation.Kind.LOST),
+              count(Violation.Kind.LEFT_BEHIND),
+              count(Violation.Kind.WRONG),
+              count(Violation.Kind.LEAKED));
     }
 
-    private long count(Complaint.Kind kind) {
-      return complaints.stream().filter(complaint -> complaint.kind() == kind).count();
+    private long count(Violation.Kind kind) {
+      return violations.stream().filter(violation -> violation.kind() == kind).count();
     }
   }
 
@@ -75,15 +74,15 @@ final class Soak implements AutoCloseable {
   private final List<Subject> quiet = new ArrayList<>();
   private final SoakCrowd crowd;
   private final SquattedDirectories squat;
-  private final Chaos chaos;
-  private final SoakJudge judge;
+  private final FaultInjector chaos;
+  private final SoakOracle judge;
   private int rounds;
 
   private Soak(Path directory, long seed) {
     machine = new SimulatedMachine(directory);
     random = new Random(seed);
-    chaos = new Chaos(machine, new Random(random.nextLong()));
-    judge = new SoakJudge(machine);
+    chaos = new FaultInjector(machine, new Random(random.nextLong()));
+    judge = new SoakOracle(machine);
     crowd = new SoakCrowd(machine.place("crowd"));
     squat = SquattedDirectories.in(machine.place("squat"));
     SoakPlace place =
@@ -106,7 +105,7 @@ final class Soak implements AutoCloseable {
         .forEach(subjects::add);
   }
 
-  /** The first round, in which all is loaded and opened that stays open. */
+  /** The first round, which loads and opens everything that stays open. */
   private void warmUp() {
     round();
     Leaks.open(machine.checkpoints());
@@ -130,12 +129,12 @@ final class Soak implements AutoCloseable {
       FileTree.remove(directory);
     }
     result.controllers().forEach(System.out::println);
-    result.complaints().forEach(System.out::println);
+    result.violations().forEach(System.out::println);
     System.out.println(result.figure());
-    System.exit(result.complaints().isEmpty() ? 0 : 1);
+    System.exit(result.violations().isEmpty() ? 0 : 1);
   }
 
-  /** Soaks for a while, at least one round. */
+  /** Runs for a while, at least one round. */
   static Result run(Path directory, Duration time, long seed) {
     long began = System.nanoTime();
     try (Soak soak = new Soak(directory, seed)) {
@@ -147,7 +146,7 @@ final class Soak implements AutoCloseable {
         return soak.result(Duration.ofNanos(System.nanoTime() - began).toSeconds());
       } catch (IllegalStateException e) {
         throw new IllegalStateException(
-            "the soak broke off; before: " + soak.judge.complaints(), e);
+            "the soak broke off; before: " + soak.judge.violations(), e);
       }
     }
   }
@@ -164,28 +163,28 @@ final class Soak implements AutoCloseable {
               new SoakOrder(
                   random.nextLong(), ROUND_MILLIS, pids, quiet.get(i).pid(), crowd.pids()));
     }
-    CompletableFuture<Void> trouble = CompletableFuture.runAsync(() -> chaos.rage(subjects, end));
+    CompletableFuture<Void> injected = CompletableFuture.runAsync(() -> chaos.rage(subjects, end));
     while (System.nanoTime() < end) {
       subjects.forEach(
           subject ->
               subject
                   .ask()
-                  .ifPresent(why -> judge.complain(new Complaint(Complaint.Kind.LOST, why))));
+                  .ifPresent(why -> judge.addViolation(new Violation(Violation.Kind.LOST, why))));
     }
-    trouble.join();
-    controllers.forEach(controller -> controller.await().forEach(judge::complain));
+    injected.join();
+    controllers.forEach(controller -> controller.await().forEach(judge::addViolation));
     judge.judge(subjects);
     judge.judgeQuiet(quiet);
-    crowd.judge(judge::complain);
+    crowd.judge(judge::addViolation);
     if (squat.hasHarmed()) {
-      judge.complain(new Complaint(Complaint.Kind.WRONG, "a squatter had a file overwritten"));
+      judge.addViolation(new Violation(Violation.Kind.WRONG, "a squatter had a file overwritten"));
     }
   }
 
   private Result result(long seconds) {
     for (SoakRemote controller : controllers) {
       controller.countLeaks();
-      controller.await().forEach(judge::complain);
+      controller.await().forEach(judge::addViolation);
     }
     // What they could not remove for want of descriptors is found when they are dead.
     controllers.forEach(SoakRemote::close);
@@ -200,7 +199,7 @@ final class Soak implements AutoCloseable {
     }
     SimulatedMachine.names(machine.place("marks"))
         .forEach(call -> leaked.add("driver call on " + call));
-    leaked.forEach(leak -> judge.complain(new Complaint(Complaint.Kind.LEAKED, leak)));
+    leaked.forEach(leak -> judge.addViolation(new Violation(Violation.Kind.LEAKED, leak)));
     return new Result(
         seconds,
         controllers.stream().map(SoakRemote::toString).toList(),
@@ -212,7 +211,7 @@ final class Soak implements AutoCloseable {
         judge.cameBack(),
         judge.replaced(),
         // All of them look into the same temporary directory.
-        judge.complaints().stream().distinct().toList());
+        judge.violations().stream().distinct().toList());
   }
 
   @Override

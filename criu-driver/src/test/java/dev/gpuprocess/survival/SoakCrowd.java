@@ -19,13 +19,13 @@ import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Consumer;
 import java.util.stream.Stream;
 
-/** Jobs on a GPU that has room for half of them; nothing else is made to go wrong there. */
+/** Processes on a GPU that has memory for half of them; no other faults are injected. */
 final class SoakCrowd implements AutoCloseable {
 
   private static final int JOBS = 4;
   private static final int FITTING = 2;
 
-  /** More than what a restore leaves free to be on the safe side. */
+  /** More than the memory that a restore leaves free for safety. */
   private static final long JOB_BYTES = 96L << 20;
 
   private static final long SPARE_BYTES = 84L << 20;
@@ -66,8 +66,8 @@ final class SoakCrowd implements AutoCloseable {
     return jobs.stream().map(Subject::pid).toList();
   }
 
-  /** Puts all aside, and has one after the other go on for a moment. Ends what does not. */
-  void judge(Consumer<Complaint> complaints) {
+  /** Suspends all, and resumes one after the other for a moment. Kills those that do not resume. */
+  void judge(Consumer<Violation> violations) {
     jobs.forEach(job -> putAside(job.pid()));
     List<Subject> broken = new ArrayList<>();
     for (Subject job : jobs) {
@@ -75,9 +75,9 @@ final class SoakCrowd implements AutoCloseable {
           .ifPresent(
               why -> {
                 broken.add(job);
-                complaints.accept(
-                    new Complaint(
-                        Complaint.Kind.LOST,
+                violations.accept(
+                    new Violation(
+                        Violation.Kind.LOST,
                         "process %d of the crowd: ".formatted(job.pid()) + why));
               });
     }
@@ -115,7 +115,7 @@ final class SoakCrowd implements AutoCloseable {
     }
   }
 
-  /** Waits for calls that were given up. */
+  /** Waits for abandoned calls. */
   private void putAside(int pid) {
     Waiting.until(
         PATIENCE,

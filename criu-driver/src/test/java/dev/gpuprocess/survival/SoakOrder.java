@@ -5,13 +5,13 @@ import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
 /**
- * What a controller is told to do in a round.
+ * The task of a controller in a round.
  *
- * @param seed of its randomness
- * @param millis how long
- * @param pids of the processes that everybody works on
- * @param quiet the pid of its quiet job, 0 if it has none
- * @param crowd of the jobs on the full GPU
+ * @param seed the seed of its random numbers
+ * @param millis the length of the round
+ * @param pids the processes of all controllers
+ * @param quiet the pid of its quiet process; 0 for none
+ * @param crowd the processes on the full GPU
  */
 record SoakOrder(long seed, long millis, List<Integer> pids, int quiet, List<Integer> crowd) {
 
@@ -51,7 +51,7 @@ record SoakOrder(long seed, long millis, List<Integer> pids, int quiet, List<Int
         : Stream.of(numbers.split(",")).map(Integer::valueOf).toList();
   }
 
-  /** Whom a reader looks at. */
+  /** Returns the processes that a reader inspects. */
   List<Integer> all() {
     return Stream.concat(pids.stream(), Stream.of(quiet)).filter(pid -> pid > 0).toList();
   }

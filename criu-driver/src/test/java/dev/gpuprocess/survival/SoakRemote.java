@@ -16,7 +16,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.TimeUnit;
 
-/** A {@link SoakController} as its parent sees it. */
+/** The parent's side of a {@link SoakController}. */
 final class SoakRemote implements AutoCloseable {
 
   private static final long PATIENCE_SECONDS = 120;
@@ -47,7 +47,7 @@ final class SoakRemote implements AutoCloseable {
     return description;
   }
 
-  /** How many verbs went through, and how many did not. */
+  /** Returns the numbers of verbs that succeeded and that did not. */
   int done() {
     return done;
   }
@@ -73,21 +73,21 @@ final class SoakRemote implements AutoCloseable {
     }
   }
 
-  /** Waits until the last order is carried out; tells what must not be. */
-  List<Complaint> await() {
-    List<Complaint> complaints = new ArrayList<>();
+  /** Waits until the last command is executed; returns the violations. */
+  List<Violation> await() {
+    List<Violation> violations = new ArrayList<>();
     try {
-      CompletableFuture.runAsync(() -> answer(complaints))
+      CompletableFuture.runAsync(() -> answer(violations))
           .orTimeout(PATIENCE_SECONDS, TimeUnit.SECONDS)
           .join();
     } catch (CompletionException e) {
       throw new IllegalStateException(
-          this + " does not come to an end, having said " + complaints, e);
+          this + " does not come to an end, having said " + violations, e);
     }
-    return complaints;
+    return violations;
   }
 
-  private void answer(List<Complaint> complaints) {
+  private void answer(List<Violation> violations) {
     try {
       for (String line = answers.readLine(); line != null; line = answers.readLine()) {
         if (line.equals(SoakController.END)) {
@@ -99,9 +99,9 @@ final class SoakRemote implements AutoCloseable {
           refused += Integer.parseInt(counts[1]);
         } else {
           String said = line;
-          complaints.add(
-              Complaint.read(line)
-                  .orElseGet(() -> new Complaint(Complaint.Kind.WRONG, this + " says " + said)));
+          violations.add(
+              Violation.read(line)
+                  .orElseGet(() -> new Violation(Violation.Kind.WRONG, this + " says " + said)));
         }
       }
     } catch (IOException e) {

@@ -23,13 +23,13 @@ import java.util.stream.Stream;
  */
 public final class SoakShift implements Function<String, List<String>> {
 
-  /** Asks what it leaks. */
+  /** A command: report the leaks. */
   static final String LEAKS = "leaks";
 
-  /** Says that everybody has rested, and all has been loaded and opened once. */
+  /** A command: all processes have rested, and everything was loaded and opened once. */
   static final String WARM = "warm";
 
-  /** Before the numbers of verbs done and refused since the last answer. */
+  /** The prefix of the numbers of verbs since the last answer. */
   static final String DONE = "done ";
 
   private static final int THREADS = 6;
@@ -74,7 +74,7 @@ public final class SoakShift implements Function<String, List<String>> {
   }
 
   private ExclusiveCallDriver driver(Path machine, SoakPlace place) {
-    return new ExclusiveCallDriver(LibCuda.in(machine), place.marks(), tally::complain);
+    return new ExclusiveCallDriver(LibCuda.in(machine), place.marks(), tally::addViolation);
   }
 
   @Override
@@ -82,12 +82,12 @@ public final class SoakShift implements Function<String, List<String>> {
     if (order.equals(WARM)) {
       leaks = new Leaks();
     } else if (order.equals(LEAKS)) {
-      leaks.left(temporary).forEach(leak -> tally.complain(Complaint.Kind.LEAKED, leak));
+      leaks.left(temporary).forEach(leak -> tally.addViolation(Violation.Kind.LEAKED, leak));
     } else {
       work(SoakOrder.read(order));
     }
     return Stream.concat(
-            tally.takeComplaints().stream().map(Complaint::line),
+            tally.takeViolations().stream().map(Violation::line),
             Stream.of(DONE + tally.takeDone() + " " + tally.takeRefused()))
         .toList();
   }
@@ -119,13 +119,13 @@ public final class SoakShift implements Function<String, List<String>> {
               .filter(frame -> frame.startsWith("dev.gpuprocess"))
               .limit(SHOWN_FRAMES)
               .collect(Collectors.joining(", "));
-      tally.complain(Complaint.Kind.WRONG, e.getCause() + " at " + where);
+      tally.addViolation(Violation.Kind.WRONG, e.getCause() + " at " + where);
     } catch (InterruptedException e) {
       throw new IllegalStateException(e);
     }
   }
 
-  /** Looks at processes, which is in nobody's way. */
+  /** Inspects processes, which delays no verb. */
   private void read(Random random, List<Integer> pids, long end) {
     while (System.nanoTime() < end) {
       try {

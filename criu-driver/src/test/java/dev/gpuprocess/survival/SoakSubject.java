@@ -21,8 +21,8 @@ import java.util.concurrent.ConcurrentLinkedDeque;
 import java.util.concurrent.atomic.AtomicInteger;
 
 /**
- * A process of the soak. It is asked to count while it is moved about, and then an answer may be
- * late or a question lost; so what is known of its number is between which two it is.
+ * A process of the soak. It counts on request while it is suspended, dumped and restored, so an
+ * answer may be late or a request lost; therefore only bounds of its number are known.
  */
 final class SoakSubject implements AutoCloseable {
 
@@ -30,7 +30,7 @@ final class SoakSubject implements AutoCloseable {
   private static final String RIGHT = "ok %d bytes".formatted(MEBIBYTES << 20);
   private static final String RESTORE = "restore";
 
-  /** How they change their own memory all the while; each process in another way. */
+  /** The ways in which processes change their memory, one for each process. */
   private static final List<String> CHANGES = List.of("shared", "fork", "keep", "clone", "map");
 
   private static final AtomicInteger STARTED = new AtomicInteger();
@@ -40,10 +40,10 @@ final class SoakSubject implements AutoCloseable {
 
   private final Counter counter;
 
-  /** Of those who work on it. */
+  /** The state directory of its controllers. */
   private final StateDirectory state;
 
-  /** The least number in each image of it. */
+  /** The lower bound of the number in each image. */
   private final Map<String, Integer> images = new HashMap<>();
 
   private int least;
@@ -54,7 +54,7 @@ final class SoakSubject implements AutoCloseable {
   /** In this round. */
   private volatile boolean mayBreak;
 
-  /** What was done to it last, for complaints. */
+  /** The last actions on it, for violations. */
   private final Deque<String> history = new ConcurrentLinkedDeque<>();
 
   private SoakSubject(Counter counter, StateDirectory state) {
@@ -68,7 +68,7 @@ final class SoakSubject implements AutoCloseable {
   /**
    * Starts one.
    *
-   * @param state the state directory of those who will work on it
+   * @param state the state directory of its controllers
    */
   static SoakSubject start(SimulatedDriver machine, Path state) {
     return new SoakSubject(
@@ -79,7 +79,7 @@ final class SoakSubject implements AutoCloseable {
     return Math.toIntExact(counter.pid());
   }
 
-  /** Signals this process and no other; false if it is not there. */
+  /** Signals this process; returns false if it is gone. */
   boolean signal(int signal) {
     Optional<ProcessIdentity> there =
         ProcessIdentity.of(pid()).filter(who -> counter.isAlive() && who.isAlive());
@@ -88,9 +88,8 @@ final class SoakSubject implements AutoCloseable {
   }
 
   /**
-   * Stops it, unless it is being dumped. CRIU gives up when somebody else stops or continues what
-   * it dumps, and the process can die of that by SIGPIPE: it could not be told from one that the
-   * library lost.
+   * Stops it, unless it is being dumped. CRIU aborts when another process stops or continues the
+   * tree, and the tree can die of that by SIGPIPE, which would look like a fault of the library.
    *
    * @return whether it was stopped
    */
@@ -98,14 +97,14 @@ final class SoakSubject implements AutoCloseable {
     return !isBeingDumped() && signal(Signals.STOP);
   }
 
-  /** Lets it go on after {@link #stop}, when a dump that had begun before is over. */
+  /** Continues it after {@link #stop}, when a dump that had begun before is over. */
   void goOn() {
     if (Waiting.until(PATIENCE, () -> !isBeingDumped())) {
       signal(Signals.CONTINUE);
     }
   }
 
-  /** From some time before CRIU is started. A restore has an image that is not gone if it fails. */
+  /** Called before CRIU is started. An image is not lost if its restore fails. */
   private boolean isBeingDumped() {
     return ProcFs.tracer(pid()).isPresent()
         || ProcessIdentity.of(pid())
@@ -114,7 +113,7 @@ final class SoakSubject implements AutoCloseable {
             .isPresent();
   }
 
-  /** It may go back to what is in its images after this, if it was there to be killed. */
+  /** After this kill it may be restored from its images. */
   void kill() {
     if (signal(Signals.KILL)) {
       killed = true;
@@ -123,9 +122,9 @@ final class SoakSubject implements AutoCloseable {
   }
 
   /**
-   * Kills the CRIU that is restoring it. One that is in the middle of a dump is spared: the process
-   * can die with that, by SIGTRAP or SIGPIPE, and it could not be told from a process that the
-   * library lost. {@link CriuDeathsTest} kills those, and looks at what the process died of.
+   * Kills the CRIU that is restoring it. A CRIU that dumps is spared: the process can die with it,
+   * by SIGTRAP or SIGPIPE, which would look like a fault of the library. {@link CriuDeathsTest}
+   * kills those, and checks the signal of which the process died.
    */
   boolean killCriu() {
     Optional<ProcessIdentity> criu = Signals.restoringCriuOf(pid());
@@ -133,13 +132,13 @@ final class SoakSubject implements AutoCloseable {
     return criu.isPresent();
   }
 
-  /** A call of the driver is about to be made to break it. */
+  /** A call of the driver is about to fail in the process. */
   void mayBreak() {
     mayBreak = true;
     tell("it may be broken");
   }
 
-  /** Whether the driver may call it failed. */
+  /** Returns whether the driver may report it as failed. */
   boolean mayBeBroken() {
     return mayBreak;
   }
@@ -148,7 +147,7 @@ final class SoakSubject implements AutoCloseable {
     return killed;
   }
 
-  /** Remembers what was done to it. */
+  /** Records an action on it. */
   void tell(String what) {
     history.add(Instant.now() + " " + what);
     while (history.size() > REMEMBERED) {
@@ -156,12 +155,12 @@ final class SoakSubject implements AutoCloseable {
     }
   }
 
-  /** What was done to it last, for complaints. */
+  /** The last actions on it, for violations. */
   String history() {
     return history.toString();
   }
 
-  /** Images that appear from now on have at least the number of now in them. */
+  /** Images that appear from now on have at least the present number. */
   void roundBegins() {
     leastBefore = least;
     mayBreak = false;
@@ -175,7 +174,7 @@ final class SoakSubject implements AutoCloseable {
     images.remove(name);
   }
 
-  /** Lets it count, if it can just now; empty if that was right. */
+  /** Lets it count, if possible; returns the fault. */
   Optional<String> ask() {
     if (killed || !counter.isAlive()) {
       return Optional.empty();
@@ -191,8 +190,8 @@ final class SoakSubject implements AutoCloseable {
   }
 
   /**
-   * It answers in the order in which it is asked: what it has not counted when it answers was lost
-   * on the way to disk.
+   * It answers in the order of the requests: a request that is not counted when it answers was lost
+   * in a dump.
    */
   private Optional<String> counted(int number) {
     boolean right = least < number && number <= most;
@@ -204,7 +203,7 @@ final class SoakSubject implements AutoCloseable {
         : Optional.of("process %d counts %d, not %s; %s".formatted(pid(), number, range, history));
   }
 
-  /** It has come back from an image. */
+  /** It was restored from an image. */
   void cameBackFrom(String image) {
     tell("it came back from " + image + " of " + images);
     if (killed) {
@@ -213,12 +212,12 @@ final class SoakSubject implements AutoCloseable {
     killed = false;
   }
 
-  /** It runs, and from here on it loses nothing unless it is killed again. */
+  /** It runs, and loses nothing unless it is killed again. */
   void settled() {
     killed = false;
   }
 
-  /** What is wrong with it now that it runs; empty if nothing. */
+  /** Returns the fault of the running process. */
   Optional<String> fault() {
     try {
       most++;

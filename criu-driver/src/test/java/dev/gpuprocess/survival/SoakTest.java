@@ -28,8 +28,8 @@ class SoakTest {
     RealCriu.assume();
     Result result = Soak.run(directory, TIME, SEED);
     Figures.add(result.figure());
-    assertEquals(List.of(), result.complaints(), result::toString);
-    // A soak in which each verb is refused has no complaints either.
+    assertEquals(List.of(), result.violations(), result::toString);
+    // A soak in which each verb is refused has no violations either.
     assertTrue(result.verbs() > 0, result::toString);
   }
 }

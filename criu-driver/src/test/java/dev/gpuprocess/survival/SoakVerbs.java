@@ -24,7 +24,7 @@ import java.util.Set;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.IntConsumer;
 
-/** Does verbs at random; that many of them are refused or fail is as it should be. */
+/** Runs random verbs; many of them are refused or fail as expected. */
 final class SoakVerbs {
 
   private static final Duration PATIENCE = Duration.ofSeconds(30);
@@ -33,7 +33,7 @@ final class SoakVerbs {
   private final Path images;
   private final Path squat;
 
-  /** Of the verbs, in their order. */
+  /** The weights of the verbs, in their order. */
   private static final List<String> NAMES =
       List.of(
           "suspend, resume",
@@ -49,7 +49,7 @@ final class SoakVerbs {
           "recover",
           "squatted");
 
-  /** Those that move no process, or only one that nobody works on. */
+  /** The verbs that move no process, or only a process without other verbs. */
   private static final Set<String> READERS = Set.of("doctor", "recover");
 
   private static final Duration AT_ONCE = Duration.ofMillis(10);
@@ -90,7 +90,7 @@ final class SoakVerbs {
             this::squatted);
   }
 
-  /** Works on these processes until the time is over. */
+  /** Runs verbs on these processes until the time is over. */
   void work(Random random, List<Integer> pids, long endNanos) {
     while (System.nanoTime() < endNanos) {
       int pid = pids.get(random.nextInt(pids.size()));
@@ -108,7 +108,7 @@ final class SoakVerbs {
     }
   }
 
-  /** What did nothing is not told, as there is very much of it. */
+  /** Verbs without an effect are not logged, because there are very many. */
   private void tell(int pid, int verb, Instant begun, Object outcome) {
     boolean atOnce = Duration.between(begun, Instant.now()).compareTo(AT_ONCE) < 0;
     boolean refused =
@@ -139,20 +139,20 @@ final class SoakVerbs {
     }
   }
 
-  /** In a directory that belongs to somebody else nothing is done, and nothing hangs. */
+  /** In a directory of another user no verb does anything, and none hangs. */
   private void squatted(int pid) {
     List<Path> directories = SquattedDirectories.directories(squat);
     Path squatted = directories.get(made.incrementAndGet() % directories.size());
     CheckpointedProcess suspended =
         checkpoints.toBuilder().stateDirectory(squatted).build().process(pid).suspend();
-    tally.complain(
-        Complaint.Kind.WRONG,
-        "process %s was suspended with the state directory %s, which is somebody else's"
+    tally.addViolation(
+        Violation.Kind.WRONG,
+        "process %s was suspended with the state directory %s, which belongs to another user"
             .formatted(suspended.pid(), squatted.getFileName()));
     suspended.resume();
   }
 
-  /** As a tool does that comes in the middle. */
+  /** Acts like a tool that finds the process in any state. */
   static void bringBack(GpuProcess found) {
     if (found instanceof LockedProcess locked) {
       locked.unlock();
@@ -181,7 +181,7 @@ final class SoakVerbs {
     return images.resolve(pid + "-" + name + "-" + made.incrementAndGet());
   }
 
-  /** The exception names CRIU's log, which is kept for whoever reads it. */
+  /** Removes CRIU's log, which the exception names. */
   static void removeLogs(Throwable thrown) {
     if (thrown instanceof CriuException criu && criu.criu().log() != null) {
       Path directory = criu.criu().log().getParent();
@@ -197,7 +197,7 @@ final class SoakVerbs {
     }
   }
 
-  /** False while there are no descriptors. What stays is found as a leak. */
+  /** Returns false without free descriptors. Remaining files are found as leaks. */
   private static boolean isRemoved(Path directory) {
     try {
       if (Files.exists(directory)) {

@@ -9,8 +9,8 @@ import java.util.List;
 import java.util.concurrent.TimeUnit;
 
 /**
- * State directories that somebody else made first, as anybody can where the parent is open to all.
- * Nothing must be done in them: no verb, and no write to what the squatter names.
+ * State directories that another user created first, as every user can in a parent that is writable
+ * by all. No verb may use them, and no file that the other user names may be written.
  */
 final class SquattedDirectories {
 
@@ -23,7 +23,7 @@ final class SquattedDirectories {
     this.directory = directory;
   }
 
-  /** Squats; needs root. */
+  /** Creates the directories; needs root. */
   static SquattedDirectories in(Path directory) {
     SquattedDirectories squat = new SquattedDirectories(SimulatedMachine.make(directory));
     try {
@@ -59,17 +59,17 @@ final class SquattedDirectories {
     }
   }
 
-  /** Where the state directories are. */
+  /** Returns the parent of the state directories. */
   Path directory() {
     return directory;
   }
 
-  /** The state directories in a squat. */
+  /** Returns the state directories. */
   static List<Path> directories(Path squat) {
     return List.of("open", "link", "fifo").stream().map(squat::resolve).toList();
   }
 
-  /** Whether the squatter had its way. */
+  /** Returns whether a file of the other user was written. */
   boolean hasHarmed() {
     try {
       return !Files.readString(victim()).equals(PRECIOUS);

@@ -7,8 +7,8 @@ import java.io.UncheckedIOException;
 import java.util.Optional;
 
 /**
- * The process that everything is done to. It has a number in GPU memory, and a pattern, so that it
- * can be asked whether it goes on where it was with every byte right.
+ * The process under test. It has a number in GPU memory, and a pattern, so that its continuation
+ * and every byte can be checked.
  */
 final class Subject implements AutoCloseable {
 
@@ -37,12 +37,12 @@ final class Subject implements AutoCloseable {
     return counter.isAlive();
   }
 
-  /** Who it is now: a restore from an image keeps the pid, not the start time. */
+  /** Returns the process: a restore from an image keeps the pid, not the start time. */
   Optional<ProcessIdentity> identity() {
     return ProcessIdentity.of(pid()).filter(who -> who.isAlive() && counter.isAlive());
   }
 
-  /** Asks it to go on; empty when it does, else what is wrong. */
+  /** Checks that it continues; returns the fault. */
   Optional<String> fault() {
     try {
       int next = counter.increment();
@@ -57,7 +57,9 @@ final class Subject implements AutoCloseable {
     }
   }
 
-  /** The same when it is back from an image: it goes on from a moment before, and not anew. */
+  /**
+   * Checks a process restored from an earlier image: it continues from then, and did not restart.
+   */
   Optional<String> faultOfEarlier() {
     int before = number;
     try {

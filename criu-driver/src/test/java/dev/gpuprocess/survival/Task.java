@@ -5,89 +5,89 @@ import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.ResumeOptions;
 import java.util.Locale;
 
-/** What is done to the process while something goes wrong. */
+/** The verb during which a fault is injected. */
 enum Task {
   SUSPEND {
     @Override
-    void prepare(FaultCaseContext scene) {}
+    void prepare(FaultCaseContext setup) {}
 
     @Override
-    void act(FaultCaseContext scene) {
-      scene.checkpoints().process(scene.pid()).suspend();
+    void act(FaultCaseContext setup) {
+      setup.checkpoints().process(setup.pid()).suspend();
     }
   },
   RESUME {
     @Override
-    void prepare(FaultCaseContext scene) {
-      SUSPEND.act(scene);
+    void prepare(FaultCaseContext setup) {
+      SUSPEND.act(setup);
     }
 
     @Override
-    void act(FaultCaseContext scene) {
-      found(scene).resume();
+    void act(FaultCaseContext setup) {
+      found(setup).resume();
     }
   },
   INSURED_RESUME {
     @Override
-    void prepare(FaultCaseContext scene) {
-      SUSPEND.act(scene);
+    void prepare(FaultCaseContext setup) {
+      SUSPEND.act(setup);
     }
 
     @Override
-    void act(FaultCaseContext scene) {
-      found(scene).resume(ResumeOptions.builder().fallbackImage(scene.image()).build());
+    void act(FaultCaseContext setup) {
+      found(setup).resume(ResumeOptions.builder().fallbackImage(setup.image()).build());
     }
   },
   DUMP {
     @Override
-    void prepare(FaultCaseContext scene) {
-      SUSPEND.act(scene);
+    void prepare(FaultCaseContext setup) {
+      SUSPEND.act(setup);
     }
 
     @Override
-    void act(FaultCaseContext scene) {
-      found(scene).dump(scene.image(), cancellable(scene));
+    void act(FaultCaseContext setup) {
+      found(setup).dump(setup.image(), cancellable(setup));
     }
   },
   RESTORE {
     @Override
-    void prepare(FaultCaseContext scene) {
-      SUSPEND.act(scene);
-      DUMP.act(scene);
+    void prepare(FaultCaseContext setup) {
+      SUSPEND.act(setup);
+      DUMP.act(setup);
     }
 
     @Override
-    void act(FaultCaseContext scene) {
-      scene.checkpoints().open(scene.image()).restore().resume();
+    void act(FaultCaseContext setup) {
+      setup.checkpoints().open(setup.image()).restore().resume();
     }
   },
   SNAPSHOT {
     @Override
-    void prepare(FaultCaseContext scene) {}
+    void prepare(FaultCaseContext setup) {}
 
     @Override
-    void act(FaultCaseContext scene) {
-      scene.checkpoints().process(scene.pid()).snapshot(scene.image(), cancellable(scene));
+    void act(FaultCaseContext setup) {
+      setup.checkpoints().process(setup.pid()).snapshot(setup.image(), cancellable(setup));
     }
   };
 
-  /** Brings the process to where the task begins. */
-  abstract void prepare(FaultCaseContext scene);
+  /** Brings the process to the state in which the task begins. */
+  abstract void prepare(FaultCaseContext setup);
 
   /** Does the task. */
-  abstract void act(FaultCaseContext scene);
+  abstract void act(FaultCaseContext setup);
 
   /** Whether it is a dump that can be cancelled. */
   boolean isCancellable() {
     return this == DUMP || this == SNAPSHOT;
   }
 
-  private static DumpOptions cancellable(FaultCaseContext scene) {
-    return DumpOptions.builder().cancellation(scene.cancellation()).build();
+  private static DumpOptions cancellable(FaultCaseContext setup) {
+    return DumpOptions.builder().cancellation(setup.cancellation()).build();
   }
 
-  private static CheckpointedProcess found(FaultCaseContext scene) {
-    return (CheckpointedProcess) scene.checkpoints().inspect(scene.pid());
+  private static CheckpointedProcess found(FaultCaseContext setup) {
+    return (CheckpointedProcess) setup.checkpoints().inspect(setup.pid());
   }
 
   @Override

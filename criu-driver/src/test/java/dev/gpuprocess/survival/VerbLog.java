@@ -12,9 +12,9 @@ import java.util.List;
 import java.util.stream.Stream;
 
 /**
- * What the controllers of a soak did with each process, in one file that all of them append to, so
- * that a complaint can say what led to it. It is open from the beginning: a controller without
- * descriptors writes as well.
+ * The verbs of a soak for each process, in one file to which all controllers append, so that a
+ * violation shows its history. The file is open from the beginning, because a controller without
+ * descriptors writes too.
  */
 final class VerbLog {
 

@@ -1,9 +1,9 @@
 package dev.gpuprocess.survival;
 
-/** What became of the process, read from itself. */
+/** The fate of the process, read from the process. */
 enum Verdict {
   RUNS('r', "it runs on"),
-  SUSPENDED('s', "it was suspended, as it was asked for, and resumes"),
+  SUSPENDED('s', "it was suspended as requested, and resumes"),
   MENDED('m', "inspect found it locked or suspended, and it runs after unlock or resume"),
   IMAGE('i', "it was gone, and its image brought it back"),
   ENDED('e', "the case itself killed it, and nothing of it was left"),

@@ -12,7 +12,7 @@ import java.util.Set;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
-/** Prints the results: a line a moment, a column a trouble, a letter a case. */
+/** Prints the results: a line for each moment, a column for each fault, a letter for each case. */
 final class VerdictTable {
 
   private static final int SLOWEST = 5;
@@ -23,9 +23,10 @@ final class VerdictTable {
     Map<String, Map<String, Result>> rows = new LinkedHashMap<>();
     Set<String> columns = new LinkedHashSet<>();
     for (Result result : results) {
-      String column = result.played().trouble().name();
+      String column = result.scenario().injected().name();
       columns.add(column);
-      rows.computeIfAbsent(result.played().row(), row -> new LinkedHashMap<>()).put(column, result);
+      rows.computeIfAbsent(result.scenario().row(), row -> new LinkedHashMap<>())
+          .put(column, result);
     }
     int width = rows.keySet().stream().mapToInt(String::length).max().orElse(0);
     StringBuilder text = new StringBuilder();
@@ -58,7 +59,7 @@ final class VerdictTable {
   }
 
   private static char cell(Result result) {
-    return result.verdict() == Verdict.LOST || result.complaints().isEmpty()
+    return result.verdict() == Verdict.LOST || result.violations().isEmpty()
         ? result.verdict().letter
         : '!';
   }
@@ -83,7 +84,7 @@ final class VerdictTable {
     return results.stream()
         .sorted(Comparator.comparing(Result::time).reversed())
         .limit(SLOWEST)
-        .map(result -> "%6d ms  %s%n".formatted(result.time().toMillis(), result.played()))
+        .map(result -> "%6d ms  %s%n".formatted(result.time().toMillis(), result.scenario()))
         .collect(Collectors.joining());
   }
 }

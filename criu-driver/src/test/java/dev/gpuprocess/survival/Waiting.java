@@ -6,14 +6,14 @@ import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
 import java.util.function.Supplier;
 
-/** Waits for conditions that nobody announces. */
+/** Waits for conditions by polling. */
 final class Waiting {
 
   private static final long PAUSE_NANOS = 2_000_000;
 
   private Waiting() {}
 
-  /** Asks until there is an answer; empty when there is none in time. */
+  /** Polls until the result is present; empty at the deadline. */
   static <T> Optional<T> forValue(Duration patience, Supplier<Optional<T>> question) {
     long end = System.nanoTime() + patience.toNanos();
     while (true) {
@@ -25,7 +25,7 @@ final class Waiting {
     }
   }
 
-  /** Looks until the condition holds; false when it does not in time. */
+  /** Polls until the condition holds; false at the deadline. */
   static boolean until(Duration patience, BooleanSupplier condition) {
     return forValue(patience, () -> condition.getAsBoolean() ? Optional.of(true) : Optional.empty())
         .isPresent();

@@ -13,12 +13,12 @@ import java.util.Arrays;
 import java.util.function.Consumer;
 import java.util.function.ObjIntConsumer;
 
-/** A CRIU that tells its stages, and is given up at a deadline. */
+/** A CRIU that reports its stages, and is aborted at a deadline. */
 final class WatchedCriu {
 
   static final String STAGE = "CRIU ";
 
-  /** From here on CRIU ends the tree. */
+  /** From this stage on CRIU kills the tree. */
   static final String MAY_KILL = STAGE + "may kill";
 
   /** The stage after which CRIU may kill the tree. */
@@ -36,7 +36,7 @@ final class WatchedCriu {
     return ofProcess(driver, (moment, pid) -> moments.accept(moment), deadline);
   }
 
-  /** Tells for each stage also the pid of the process that is dumped or restored. */
+  /** Reports for each stage also the pid of the process. */
   static CriuDriver ofProcess(
       CriuDriver driver, ObjIntConsumer<String> moments, Duration deadline) {
     WatchedCriu watched = new WatchedCriu(moments, deadline);
@@ -52,7 +52,7 @@ final class WatchedCriu {
     return replaced;
   }
 
-  /** Of a request; 0 of anything else. */
+  /** Returns the pid of a request; otherwise 0. */
   private static int pid(Object argument) {
     if (argument instanceof DumpRequest dump) {
       return dump.process().pid();
@@ -101,7 +101,7 @@ final class WatchedCriu {
     }
   }
 
-  /** So that a method that the interfaces get one day is handed on as well. */
+  /** A proxy, so that future methods of the interfaces are passed on as well. */
   private interface Handler {
     Object handle(Method method, Object[] args) throws Throwable;
   }

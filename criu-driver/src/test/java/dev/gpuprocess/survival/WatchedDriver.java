@@ -8,7 +8,7 @@ import dev.gpuprocess.cuda.ProcessState;
 import java.util.List;
 import java.util.function.Supplier;
 
-/** A driver that tells before and after each of its calls on a process. */
+/** A driver that reports each of its calls on a process before and after it. */
 record WatchedDriver(CudaDriver driver, FaultPoints moments) implements CudaDriver {
 
   static final String BEFORE = "before ";

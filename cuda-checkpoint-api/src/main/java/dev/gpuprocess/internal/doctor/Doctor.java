@@ -94,7 +94,8 @@ public final class Doctor {
             List.of(identity),
             image == null ? Path.of("/") : image,
             options,
-            DumpCheck.isOnGpu(process.state()));
+            DumpCheck.isOnGpu(process.state()),
+            null);
     new CriuCheckup(checkup, context)
         .driverForDump()
         .ifPresent(criu -> process.lookAtDump(criu, dump));
@@ -112,7 +113,13 @@ public final class Doctor {
     checkup.look("children", tree::lookAtChildren);
     DumpCheck dump =
         new DumpCheck(
-            context, root, image == null ? Path.of("/") : image, options, GpuPlugin.AMDGPU);
+            context,
+            root,
+            List.of(),
+            image == null ? Path.of("/") : image,
+            options,
+            false,
+            GpuPlugin.AMDGPU);
     new CriuCheckup(checkup, context)
         .driverForDump()
         .ifPresent(

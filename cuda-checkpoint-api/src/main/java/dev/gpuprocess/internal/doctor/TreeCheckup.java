@@ -6,6 +6,7 @@ import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.dump.ChildRefusal;
+import dev.gpuprocess.internal.dump.TreeCheck;
 import dev.gpuprocess.internal.inherited.GpuHandles;
 import dev.gpuprocess.internal.inherited.Inheritance;
 import dev.gpuprocess.internal.inherited.NotReleasableException;
@@ -84,7 +85,7 @@ final class TreeCheckup {
               .formatted(
                   device,
                   releases ? ", and a dump cannot release it (%s)".formatted(obstacle.get()) : ""),
-          ChildRefusal.CURES + "; end helpers that only use NVML");
+          TreeCheck.CURES + "; end helpers that only use NVML");
     } else if (releases) {
       checkup.ok(
           "child " + child, "holds %s, inherited by fork; a dump releases it".formatted(device));
@@ -92,7 +93,7 @@ final class TreeCheckup {
       checkup.problem(
           "child " + child,
           "holds %s, inherited by fork, so the tree cannot be dumped".formatted(device),
-          ChildRefusal.CURES);
+          TreeCheck.CURES);
     }
   }
 

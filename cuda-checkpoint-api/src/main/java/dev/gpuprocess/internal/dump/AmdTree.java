@@ -19,8 +19,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * What makes a tree an AMD process: one of its processes has a device file of an AMD GPU open or
- * mapped, and none uses CUDA.
+ * Recognizes AMD processes: trees in which a process has a device file of an AMD GPU open or
+ * mapped, and no process uses CUDA.
  */
 public final class AmdTree {
 
@@ -29,10 +29,10 @@ public final class AmdTree {
   private AmdTree() {}
 
   /**
-   * Finds the process of a root.
+   * Returns the AMD process of a root.
    *
-   * @throws NoSuchProcessException when there is no such process
-   * @throws ProcessUnfitException with reason NOT_AMD when it is none
+   * @throws NoSuchProcessException when no process has this pid
+   * @throws ProcessUnfitException with reason NOT_AMD when it is not an AMD process
    */
   public static TrackedTree find(EngineContext context, long pid) {
     ProcessIdentity root = TreeSearch.aliveRoot(context, pid, "of");
@@ -42,35 +42,35 @@ public final class AmdTree {
   }
 
   /**
-   * Looks at what the tree has open and mapped.
+   * Checks the open and mapped files of a tree.
    *
    * @param verb for exceptions
-   * @param each called often; what it throws ends the look
-   * @throws ProcessUnfitException with reason NOT_AMD when there is no device of an AMD GPU, or one
-   *     of NVIDIA's driver
+   * @param each called often; an exception of it ends the check
+   * @throws ProcessUnfitException with reason NOT_AMD when the tree has no device file of an AMD
+   *     GPU, or one of NVIDIA's driver
    */
   static void require(ProcessIdentity root, String verb, Runnable each) {
     boolean found = false;
     for (int pid : ProcFs.tree(root.pid())) {
       Optional<String> other = GpuHandles.of(pid, each).first();
       if (other.isPresent()) {
-        throw usesCuda(root, verb, "process %s of it holds %s".formatted(pid, other.get()));
+        throw usesCuda(root, verb, "its process %s holds %s".formatted(pid, other.get()));
       }
       found |= AmdDevices.heldBy(pid, each).isPresent();
     }
     if (!found) {
       throw new ProcessUnfitException(
           ProcessUnfitException.Reason.NOT_AMD,
-          "process %s does not use an AMD GPU, as no process of it has /dev/kfd or /dev/dri/renderD* open: take it with GpuProcess.of(%s)"
+          "process %s does not use an AMD GPU: no process of its tree has /dev/kfd or /dev/dri/renderD* open; take it with GpuProcess.of(%s)"
               .formatted(root.pid(), root.pid()),
           Failure.of(verb, root.pid()));
     }
   }
 
   /**
-   * The device file by which a tree uses an AMD GPU and no other.
+   * Returns a device file of an AMD GPU that a tree has open.
    *
-   * @return empty when it uses none, or has one of NVIDIA's driver
+   * @return empty without such a file, or with a device file of NVIDIA's driver
    */
   public static Optional<String> deviceOf(int root) {
     List<Integer> all = ProcFs.tree(root);
@@ -80,7 +80,7 @@ public final class AmdTree {
     return all.stream().flatMap(pid -> AmdDevices.heldBy(pid, () -> {}).stream()).findFirst();
   }
 
-  /** One that is checkpointed holds no device; where there is no CUDA driver there is none. */
+  /** Refuses members, including checkpointed ones, which hold no device file. */
   private static void requireNoMembers(EngineContext context, ProcessIdentity root) {
     List<TrackedProcess> members;
     try {
@@ -94,14 +94,14 @@ public final class AmdTree {
       return;
     }
     if (!members.isEmpty()) {
-      throw usesCuda(root, "of", "process %s of it has CUDA state".formatted(members.get(0).pid()));
+      throw usesCuda(root, "of", "its process %s has CUDA state".formatted(members.get(0).pid()));
     }
   }
 
   private static ProcessUnfitException usesCuda(ProcessIdentity root, String verb, String why) {
     return new ProcessUnfitException(
         ProcessUnfitException.Reason.NOT_AMD,
-        "process %s uses CUDA, as %s, and CRIU's plugin for AMD GPUs does not carry that: take it with GpuProcess.of(%s) if it uses no AMD GPU; no tool carries both"
+        "process %s uses CUDA (%s), which CRIU's plugin for AMD GPUs does not dump: take it with GpuProcess.of(%s) if it uses no AMD GPU; no tool dumps both"
             .formatted(root.pid(), why, root.pid()),
         Failure.of(verb, root.pid()));
   }

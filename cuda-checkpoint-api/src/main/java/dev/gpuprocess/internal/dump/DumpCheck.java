@@ -10,6 +10,8 @@ import dev.gpuprocess.error.UnsupportedResource;
 import dev.gpuprocess.error.UnsupportedResourceException;
 import dev.gpuprocess.internal.call.BoundedDiskTask;
 import dev.gpuprocess.internal.context.EngineContext;
+import dev.gpuprocess.internal.extras.EmbeddedJobFile;
+import dev.gpuprocess.internal.extras.ImageExtras;
 import dev.gpuprocess.internal.image.ImageTarget;
 import dev.gpuprocess.internal.inherited.GpuHandles;
 import dev.gpuprocess.internal.linux.FileSystemStatus;
@@ -37,9 +39,9 @@ import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What can be checked before a dump touches anything: its options, CRIU, the directory and its
- * room, and what the tree has open. A snapshot checks before the process leaves its GPU, the dump
- * checks again, and the doctor reports the same.
+ * The checks that a dump makes before it changes anything: its options, CRIU, the directory and its
+ * free space, and the open files of the tree. A snapshot checks before the process leaves its GPU,
+ * the dump checks again, and the doctor reports the same findings.
  */
 public final class DumpCheck {
 
@@ -57,35 +59,12 @@ public final class DumpCheck {
    * Prepares a check.
    *
    * @param process the root of the tree
-   * @param members the CUDA processes that are moved with it
-   * @param onGpu whether they are still on its GPU: what is there comes to the host first, and what
-   *     the driver holds open of it is let go by a suspend
+   * @param members the processes with CUDA state
+   * @param onGpu whether the members are on their GPUs: a suspend first moves their memory to the
+   *     host and closes their device files
+   * @param plugin the plugin of CRIU that moves the GPU state; null for the CUDA driver
    */
   public DumpCheck(
-      EngineContext context,
-      ProcessIdentity process,
-      List<ProcessIdentity> members,
-      Path directory,
-      DumpOptions options,
-      boolean onGpu) {
-    this(context, process, members, directory, options, onGpu, null);
-  }
-
-  /**
-   * Prepares the check of a tree whose GPU state a plugin of CRIU moves.
-   *
-   * @param plugin which one
-   */
-  public DumpCheck(
-      EngineContext context,
-      ProcessIdentity process,
-      Path directory,
-      DumpOptions options,
-      GpuPlugin plugin) {
-    this(context, process, List.of(), directory, options, false, plugin);
-  }
-
-  private DumpCheck(
       EngineContext context,
       ProcessIdentity process,
       List<ProcessIdentity> members,
@@ -102,8 +81,8 @@ public final class DumpCheck {
     this.onGpu = onGpu;
   }
 
-  /** Throws what the dump would throw, as far as it can be known; touches nothing. */
-  public void require() {
+  /** Throws the exceptions of a dump, as far as they can be foreseen. Changes nothing. */
+  void require() {
     CriuVersion unusedVersion = context.criu().version();
     BoundedDiskTask disk =
         new BoundedDiskTask("dump", process.pid(), directory.toAbsolutePath(), limit());
@@ -116,19 +95,21 @@ public final class DumpCheck {
       }
     }
     if (plugin == null) {
-      Map<Path, CarriedJobFile> unusedFiles =
-          CarriedState.cudaJobFiles(process.pid(), context.cuda().version());
+      Map<Path, EmbeddedJobFile> unusedFiles =
+          ImageExtras.cudaJobFiles(process.pid(), context.cuda().version());
     }
     requireSupported(context.criu(), Failure.of("dump", process.pid()));
   }
 
-  /** A directory that does not answer within this time will not take an image either. */
+  /** Returns the time in which the directory must answer. */
   private Duration limit() {
     Duration call = context.timeouts().call();
     return call.compareTo(options.deadline()) < 0 ? call : options.deadline();
   }
 
-  /** The checks of directories by subject, for the doctor; each returns what is fine or throws. */
+  /**
+   * Returns the checks of directories by subject, for the doctor; each returns a text or throws.
+   */
   public Map<String, Supplier<String>> looks() {
     Map<String, Supplier<String>> looks = new LinkedHashMap<>();
     looks.put("image directory", this::lookAtPlace);
@@ -138,9 +119,9 @@ public final class DumpCheck {
 
   private String lookAtPlace() {
     long needed = bytes();
-    long room = ImageTarget.check(directory, process, needed);
-    return "%s has room for %s, about %s needed"
-        .formatted(directory, Bytes.text(room), Bytes.text(needed));
+    long free = ImageTarget.check(directory, process, needed);
+    return "%s has %s free, about %s needed"
+        .formatted(directory, Bytes.text(free), Bytes.text(needed));
   }
 
   private String lookAtTemporaryFiles() {
@@ -165,7 +146,7 @@ public final class DumpCheck {
     return onGpu ? onHost + bytesOnGpus() : onHost;
   }
 
-  /** GPU memory that a process has in files; those in memory are counted as its own already. */
+  /** Returns the GPU memory in files on a disk; files in memory count as anonymous memory. */
   private static long bytesInFiles(int pid) {
     return SaveFileMappings.candidates(pid).stream()
         .filter(each -> !SaveFileMappings.isNameless(each.name()) && !isInMemory(each.name()))
@@ -173,7 +154,7 @@ public final class DumpCheck {
         .sum();
   }
 
-  /** What has lost its name is taken for a file on a disk. */
+  /** Returns whether a file is in memory; a file without a name counts as a file on a disk. */
   private static boolean isInMemory(String file) {
     try {
       return !SaveFileMappings.isDeleted(file)
@@ -184,7 +165,7 @@ public final class DumpCheck {
   }
 
   private long bytesOnGpus() {
-    // Where NVML does not know, the dump checks again once the memory is on the host.
+    // If NVML does not report it, the dump checks again when the memory is on the host.
     Optional<GpuReading> reading = context.gpus().read();
     return members.stream()
         .mapToLong(each -> GpuUsage.of(each.pid(), reading).bytes())
@@ -194,14 +175,14 @@ public final class DumpCheck {
   private void requireNoGpu(int child) {
     Optional<String> device = GpuHandles.of(child, () -> {}).first();
     if (device.isPresent()) {
-      throw ChildRefusal.holds(
+      throw TreeCheck.holds(
           child, process.pid(), device.get(), "; process %s runs on".formatted(process.pid()));
     }
   }
 
   /**
-   * CRIU would find these too, but only after it has stopped the tree, and by number rather than by
-   * name.
+   * Refuses resources that CRIU cannot dump. CRIU finds them too, but only after it has stopped the
+   * tree, and reports numbers instead of names.
    */
   void requireSupported(CriuDriver criu, Failure failure) {
     if (plugin != null) {
@@ -217,44 +198,45 @@ public final class DumpCheck {
     List<UnsupportedResource> resources =
         certain.stream().flatMap(finding -> Stream.ofNullable(finding.resource())).toList();
     throw new UnsupportedResourceException(
-        "process %s cannot be dumped: %s".formatted(process.pid(), words(certain)),
+        "process %s cannot be dumped: %s".formatted(process.pid(), text(certain)),
         failure,
         CriuFailure.NOT_STARTED,
         resources,
         null);
   }
 
-  /** The message names the first few; its data has all. */
-  private static String words(List<Finding> findings) {
+  /** Returns the first findings as text; the exception has all of them as data. */
+  private static String text(List<Finding> findings) {
     List<String> all = findings.stream().map(Finding::toString).toList();
     StringBuilder text = new StringBuilder();
-    int told = 0;
-    while (told < all.size() && text.length() + all.get(told).length() < LONGEST_MESSAGE) {
-      text.append(told == 0 ? "" : ". ").append(all.get(told++));
+    int used = 0;
+    while (used < all.size() && text.length() + all.get(used).length() < LONGEST_MESSAGE) {
+      text.append(used == 0 ? "" : ". ").append(all.get(used++));
     }
-    if (told == 0) {
-      text.append(all.get(told++), 0, LONGEST_MESSAGE).append("...");
+    if (used == 0) {
+      text.append(all.get(used++), 0, LONGEST_MESSAGE).append("...");
     }
-    return told == all.size()
+    return used == all.size()
         ? text.toString()
-        : text + ". And %s more".formatted(all.size() - told);
+        : text + ". And %s more".formatted(all.size() - used);
   }
 
-  /** What CRIU would refuse, without what a suspend removes. */
+  /** Returns the resources that CRIU would refuse, without those that a suspend removes. */
   public List<Finding> findings(CriuDriver criu) {
     return criu.preflight(process, options).stream()
-        .filter(found -> !isLetGo(found) && !isSaveFileMappings(found) && !isReleased(found))
+        .filter(
+            found -> !isClosedBySuspend(found) && !isSaveFileMappings(found) && !isReleased(found))
         .filter(found -> !isOfPlugin(found))
         .toList();
   }
 
-  /** CRIU asks the plugin about these. */
+  /** Returns whether the plugin dumps the resource. */
   private boolean isOfPlugin(Finding finding) {
     UnsupportedResource resource = finding.resource();
     return plugin == GpuPlugin.AMDGPU && resource != null && AmdDevices.isDevice(resource.name());
   }
 
-  /** What an earlier image holds of its memory is copied before CRIU looks, or the dump refused. */
+  /** Returns whether it is a mapped memory file, which the dump handles before CRIU starts. */
   private boolean isSaveFileMappings(Finding finding) {
     UnsupportedResource resource = finding.resource();
     return resource != null && !members.isEmpty() && SaveFileMappings.isName(resource.name());
@@ -264,8 +246,8 @@ public final class DumpCheck {
     return members.stream().anyMatch(each -> each.pid() == pid);
   }
 
-  /** A suspend closes the driver's device files of the process itself. */
-  private boolean isLetGo(Finding finding) {
+  /** Returns whether it is a device file of a member, which a suspend closes. */
+  private boolean isClosedBySuspend(Finding finding) {
     UnsupportedResource resource = finding.resource();
     return onGpu
         && resource != null
@@ -273,7 +255,7 @@ public final class DumpCheck {
         && GpuHandles.isDevice(resource.name());
   }
 
-  /** What children inherited is taken from them before CRIU looks, or the dump refused. */
+  /** Returns whether it is a device file of a child, which the dump takes before CRIU starts. */
   private boolean isReleased(Finding finding) {
     UnsupportedResource resource = finding.resource();
     return options.releaseInheritedGpu()
@@ -282,7 +264,7 @@ public final class DumpCheck {
         && GpuHandles.isDevice(resource.name());
   }
 
-  /** Whether a state is one of a process that has its memory on the GPU. */
+  /** Returns whether a process in this state has its memory on the GPU. */
   public static boolean isOnGpu(@Nullable ProcessState state) {
     return state == ProcessState.RUNNING || state == ProcessState.LOCKED;
   }

@@ -11,29 +11,29 @@ import java.time.Duration;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What became of a process whose dump failed after CRIU was allowed to kill it. The image may be
- * removed only when the process certainly lives on.
+ * The fate of a process whose dump failed after CRIU was allowed to kill it. The image may be
+ * removed only when the process is certainly alive.
  */
 enum DumpEnd {
-  /** It lives, and no CRIU is left that could kill it. */
+  /** The process is alive, and no CRIU is left that could kill it. */
   LIVES,
-  /** It is gone, or was killed and is being torn down. */
+  /** The process is gone, or was killed and is being torn down. */
   GONE,
-  /** It lives and may still die, or cannot be looked at. */
+  /** The process is alive and may still be killed, or cannot be inspected. */
   UNKNOWN;
 
   private static final long PAUSE_NANOS = 1_000_000;
 
-  /** How long a process must look alive when CRIU said nothing about it. */
+  /** The time for which a process must look alive if CRIU reported nothing about it. */
   private static final Duration MOMENT = Duration.ofMillis(200);
 
   /**
-   * Finds out.
+   * Determines the fate of a process.
    *
-   * @param thrown what the CRIU driver ended with; what it says of the process was found out with
-   *     CRIU gone, and is believed unless the kernel says otherwise; gets why the process cannot be
-   *     looked at
-   * @param patience for a process that somebody still holds
+   * @param thrown the exception of the CRIU driver. Its fate was determined after CRIU ended, and
+   *     is used unless the kernel shows otherwise. It gets the reason why the process cannot be
+   *     inspected as a suppressed exception
+   * @param patience the wait for a process that a tracer still holds
    */
   static DumpEnd of(ProcessIdentity process, Throwable thrown, Duration patience) {
     try {

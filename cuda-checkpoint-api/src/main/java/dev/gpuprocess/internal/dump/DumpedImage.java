@@ -9,9 +9,9 @@ import org.jspecify.annotations.Nullable;
 /**
  * An image that was just made.
  *
- * @param directory where it is, and what it holds
- * @param steps what was done to make it, oldest first
- * @param times how long that took; null for one that is no snapshot
+ * @param directory the image
+ * @param steps the steps that made it, oldest first
+ * @param times how long a snapshot took; null for a dump
  */
 public record DumpedImage(
     ImageDirectory directory, List<Step> steps, @Nullable SnapshotTimes times) {}

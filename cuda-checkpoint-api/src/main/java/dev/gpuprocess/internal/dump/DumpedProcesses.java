@@ -19,12 +19,12 @@ import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** The tree that CRIU holds, as a manifest names it. */
+/** Lists the processes of a tree for its manifest. */
 final class DumpedProcesses {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
-  /** Of torchrun, Open MPI, MPICH and Slurm, in the order in which they are believed. */
+  /** The variables of torchrun, Open MPI, MPICH and Slurm, the most reliable first. */
   private static final List<String> RANKS =
       List.of("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID");
 
@@ -34,42 +34,42 @@ final class DumpedProcesses {
   private final boolean isolated;
   private final Set<Integer> cuda;
 
-  /** By the pid that we see. */
+  /** By the pid in the pid namespace of this JVM. */
   private final Map<Integer, ImageProcess> found = new LinkedHashMap<>();
 
-  private DumpedProcesses(TrackedTree job, boolean isolated) {
-    this.root = job.root.pid();
+  private DumpedProcesses(TrackedTree tree, boolean isolated) {
+    this.root = tree.root.pid();
     this.isolated = isolated;
-    this.cuda = job.members().stream().map(each -> each.pid()).collect(Collectors.toSet());
+    this.cuda = tree.members().stream().map(each -> each.pid()).collect(Collectors.toSet());
   }
 
   /**
-   * Lists them.
+   * Lists the processes of a tree that CRIU holds.
    *
-   * @param isolated whether the process has a pid namespace of its own, which the pids are of
-   * @return the root first, parents before children; null when they cannot be read now, as an image
-   *     is whole without
+   * @param isolated whether the tree has its own pid namespace, whose pids are listed
+   * @return the root first, parents before children; null when they cannot be read, since an image
+   *     is complete without them
    */
-  static @Nullable List<ImageProcess> of(TrackedTree job, boolean isolated) {
-    DumpedProcesses tree = new DumpedProcesses(job, isolated);
+  static @Nullable List<ImageProcess> of(TrackedTree tree, boolean isolated) {
+    DumpedProcesses processes = new DumpedProcesses(tree, isolated);
     try {
-      for (int pid : ProcFs.tree(job.root.pid())) {
-        if (tree.found.size() < ImageProcess.MOST) {
-          ProcFs.stat(pid).ifPresent(tree::add);
+      for (int pid : ProcFs.tree(tree.root.pid())) {
+        if (processes.found.size() < ImageProcess.MOST) {
+          ProcFs.stat(pid).ifPresent(processes::add);
         }
       }
     } catch (ProcessUnreadableException e) {
-      LOG.warn("the processes of {} are not named in its image: {}", job.name(), e.getMessage());
+      LOG.warn("the processes of {} are not named in its image: {}", tree.name(), e.getMessage());
       return null;
     }
-    return tree.found.isEmpty() ? null : List.copyOf(tree.found.values());
+    return processes.found.isEmpty() ? null : List.copyOf(processes.found.values());
   }
 
   private void add(ProcStat stat) {
     int pid = stat.pid();
     ImageProcess parent = pid == root ? null : found.get(stat.parent());
     if (pid != root && parent == null) {
-      return; // below one that was left out
+      return; // its parent is not listed
     }
     OptionalInt known = isolated ? ProcFs.innermostPid(pid) : OptionalInt.of(pid);
     if (known.isEmpty()) {
@@ -100,15 +100,15 @@ final class DumpedProcesses {
 
   private static @Nullable Integer rank(int pid) {
     try {
-      Map<String, String> told = Environment.of(pid, Set.copyOf(RANKS));
+      Map<String, String> variables = Environment.of(pid, Set.copyOf(RANKS));
       return RANKS.stream()
-          .map(name -> told.getOrDefault(name, ""))
+          .map(name -> variables.getOrDefault(name, ""))
           .filter(value -> NUMBER.matcher(value).matches())
           .findFirst()
           .map(Integer::valueOf)
           .orElse(null);
     } catch (ProcessUnreadableException e) {
-      LOG.debug("which rank process {} is cannot be read", pid, e);
+      LOG.debug("the rank of process {} cannot be read", pid, e);
       return null;
     }
   }

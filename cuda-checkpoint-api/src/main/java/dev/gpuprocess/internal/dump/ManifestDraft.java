@@ -20,22 +20,22 @@ import java.util.TreeMap;
 import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 
-/** What a manifest says of a process, before its files are known. */
+/** A manifest before the files of the image are known. */
 final class ManifestDraft {
 
   private ManifestDraft() {}
 
   /**
-   * Collects it from a process that CRIU holds; it may run or be gone when the files are known.
+   * Reads a process that CRIU holds; the process may run or be gone when the files are known.
    *
    * @param memory the files with GPU memory; null for none
-   * @param machine what it needs of a machine
-   * @param steps that led into the image
-   * @param now when the image is made
-   * @return makes the manifest of the files
+   * @param machine the requirements of the process on a machine
+   * @param steps the steps of the dump
+   * @param now the time of the image
+   * @return the function that makes the manifest of the files
    */
   static Function<List<ImageFile>, Manifest> of(
-      TrackedTree job,
+      TrackedTree tree,
       CriuDriver criu,
       Manifest.Options kept,
       @Nullable String label,
@@ -43,23 +43,24 @@ final class ManifestDraft {
       ImageMachine machine,
       List<Step> steps,
       Instant now) {
-    boolean isOfJob = isOfJob(job);
-    Map<String, Long> gpuBytes = isOfJob ? Map.of() : held(job.members().get(0));
-    List<ImageMember> members = isOfJob ? members(job, kept.isIsolated()) : null;
-    @Nullable List<ImageProcess> processes = DumpedProcesses.of(job, kept.isIsolated());
-    List<String> commandLine = ProcFs.commandLine(job.root.pid());
+    // A root that is the only member is written in the format of earlier versions.
+    boolean isTree = !tree.isSingle();
+    Map<String, Long> gpuBytes = isTree ? Map.of() : held(tree.members().get(0));
+    List<ImageMember> members = isTree ? members(tree, kept.isIsolated()) : null;
+    @Nullable List<ImageProcess> processes = DumpedProcesses.of(tree, kept.isIsolated());
+    List<String> commandLine = ProcFs.commandLine(tree.root.pid());
     // Where a plugin moves the GPU state there need not be a CUDA driver.
-    boolean usesCuda = job.plugin() == null;
-    int cudaVersion = usesCuda ? job.context.cuda().version() : 0;
-    String driverVersion = usesCuda ? job.context.inventory().driverVersion().orElse("") : "";
+    boolean usesCuda = tree.plugin() == null;
+    int cudaVersion = usesCuda ? tree.context.cuda().version() : 0;
+    String driverVersion = usesCuda ? tree.context.inventory().driverVersion().orElse("") : "";
     String criuVersion = criu.version().toString();
     List<ImageStep> taken = steps.stream().map(ManifestDraft::step).toList();
     return files ->
         new Manifest(
-            kept.plugin() == null ? format(isOfJob, memory) : Manifest.FORMAT_WITH_PLUGIN,
+            kept.plugin() == null ? format(isTree, memory) : Manifest.FORMAT_WITH_PLUGIN,
             now,
-            job.root.pid(),
-            job.root.startTicks(),
+            tree.root.pid(),
+            tree.root.startTicks(),
             commandLine,
             gpuBytes,
             cudaVersion,
@@ -81,20 +82,15 @@ final class ManifestDraft {
         taken.name(), taken.pid(), taken.duration().toNanos() / 1_000, Math.max(0, taken.bytes()));
   }
 
-  private static int format(boolean isOfJob, @Nullable List<MemoryFile> memory) {
-    if (isOfJob) {
+  private static int format(boolean isTree, @Nullable List<MemoryFile> memory) {
+    if (isTree) {
       return Manifest.FORMAT_OF_JOB;
     }
     return memory == null ? Manifest.FORMAT : Manifest.FORMAT_WITH_MEMORY;
   }
 
-  /** The root alone is written as earlier versions wrote and read it. */
-  private static boolean isOfJob(TrackedTree job) {
-    return !job.isSingle();
-  }
-
-  private static List<ImageMember> members(TrackedTree job, boolean isolated) {
-    return job.members().stream()
+  private static List<ImageMember> members(TrackedTree tree, boolean isolated) {
+    return tree.members().stream()
         .map(
             each ->
                 new ImageMember(

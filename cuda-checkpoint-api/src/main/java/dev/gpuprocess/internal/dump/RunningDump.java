@@ -34,14 +34,15 @@ import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Suspends a running process and dumps it, as one operation. After a snapshot it is resumed, and
- * the image gets durable after that; after a dump it is gone. Whatever fails before, it is resumed.
+ * Suspends a running process and dumps it, as one operation. After a snapshot the process is
+ * resumed, and then the image is made durable; after a dump the process is gone. If anything fails,
+ * the process is resumed.
  */
 public final class RunningDump {
 
   private final StateHandle self;
   private final String verb;
-  private final TrackedTree job;
+  private final TrackedTree tree;
   private final DumpOptions options;
   private final InstantSource clock;
   private final StepRecorder steps;
@@ -52,15 +53,15 @@ public final class RunningDump {
     this.self = self;
     this.verb = verb;
     this.clock = clock;
-    this.job = self.tree();
+    this.tree = self.tree();
     this.options = options;
     this.steps = self.measuredAnew();
   }
 
   /**
-   * What the pause left.
+   * The result of the part of a snapshot during which the process is suspended.
    *
-   * @param thrown what the resume threw; null when the process runs
+   * @param thrown the failure of the resume; null when the process runs
    */
   private record Paused(WrittenImage image, Duration pause, @Nullable Throwable thrown) {}
 
@@ -68,7 +69,7 @@ public final class RunningDump {
     return options.toBuilder().leaveStopped(false).leaveRunning(true).build();
   }
 
-  /** Throws what a snapshot would throw, as far as it can be known; touches nothing. */
+  /** Throws the exceptions of a snapshot, as far as they can be foreseen. Changes nothing. */
   public static void requirePossible(StateHandle self, Path directory, DumpOptions options) {
     RunningDump snapshot =
         new RunningDump(self, "snapshot", leftRunning(options), InstantSource.system());
@@ -81,9 +82,9 @@ public final class RunningDump {
   }
 
   /**
-   * Makes an image of a process that goes on.
+   * Makes an image of a process that continues.
    *
-   * @param clock tells when the image is made
+   * @param clock gives the time of the image
    */
   public static DumpedImage snapshot(
       StateHandle self, Path directory, DumpOptions options, InstantSource clock) {
@@ -100,7 +101,7 @@ public final class RunningDump {
     if (!options.endsTree()) {
       throw new IllegalArgumentException(
           "a dump of a running process ends it: make a snapshot to leave it running, or suspend it"
-              + " and dump that to leave it stopped");
+              + " and dump it to leave it stopped");
     }
     return new RunningDump(self, "dump", options, clock).dump(directory);
   }
@@ -114,7 +115,7 @@ public final class RunningDump {
                       operation,
                       directory,
                       stop,
-                      () -> Dump.toItsEnd(operation, options, steps, directory, clock)));
+                      () -> Dump.sealed(operation, options, steps, directory, clock)));
       steps.rethrow();
       return new DumpedImage(image, steps.taken(), null);
     }
@@ -125,7 +126,7 @@ public final class RunningDump {
     try (Stop stop = stop()) {
       paused = exclusively(operation -> paused(operation, directory, stop));
     }
-    // From here on other verbs may be used on the process.
+    // The lock is released: other verbs may run on the process.
     Throwable thrown = paused.thrown();
     if (thrown != null) {
       throw afterwards(thrown, paused);
@@ -136,12 +137,12 @@ public final class RunningDump {
   }
 
   private Stop stop() {
-    return Suspension.stop(job, verb, options.cancellation(), Durations.LONGEST);
+    return Suspension.stop(tree, verb, options.cancellation(), Durations.LONGEST);
   }
 
   private <T> T exclusively(Function<TreeOperation, T> body) {
-    job.members().forEach(each -> BoundedCall.requireCapacity(each.identity, verb));
-    return job.exclusively(
+    tree.members().forEach(each -> BoundedCall.requireCapacity(each.identity, verb));
+    return tree.exclusively(
         verb,
         ProcessLock.Kind.MOVE,
         self.generation(),
@@ -156,21 +157,21 @@ public final class RunningDump {
     return Duration.ofNanos(System.nanoTime() - began);
   }
 
-  /** Throws what the dump would throw, as far as it can be known while the process runs. */
+  /** Throws the exceptions of the dump, as far as they can be foreseen while the process runs. */
   private void check(Path directory) {
-    GpuPlugin plugin = job.plugin();
-    DumpCheck check =
-        plugin == null
-            ? new DumpCheck(job.context, job.root, members(), directory, options, true)
-            : new DumpCheck(job.context, job.root, directory, options, plugin);
-    check.require();
+    GpuPlugin plugin = tree.plugin();
+    boolean usesCuda = plugin == null;
+    List<ProcessIdentity> members = usesCuda ? members() : List.of();
+    new DumpCheck(tree.context, tree.root, members, directory, options, usesCuda, plugin).require();
   }
 
-  /** Those included that came since the process was looked at. */
+  /** Returns the members, with those that appeared since the last scan. */
   private List<ProcessIdentity> members() {
     List<TrackedProcess> late =
-        new TreeSearch(job.context, job.root, verb).newMembers(job.members());
-    return Stream.concat(job.members().stream(), late.stream()).map(each -> each.identity).toList();
+        new TreeSearch(tree.context, tree.root, verb).newMembers(tree.members());
+    return Stream.concat(tree.members().stream(), late.stream())
+        .map(each -> each.identity)
+        .toList();
   }
 
   private Paused paused(TreeOperation operation, Path directory, Stop stop) {
@@ -191,19 +192,19 @@ public final class RunningDump {
     return new Paused(image, pause, thrown);
   }
 
-  /** Takes a running process off its GPU for a dump. Whatever fails, it is resumed. */
+  /** Suspends a running process and dumps it. If anything fails, it is resumed. */
   private <T> T suspended(TreeOperation operation, Path directory, Stop stop, Supplier<T> dump) {
     check(directory);
     TreeCheck.requireInTree(operation);
-    if (options.releaseInheritedGpu() && job.plugin() == null) {
+    if (options.releaseInheritedGpu() && tree.plugin() == null) {
       release(operation);
     }
     stopped = System.nanoTime();
     Suspension.leaving(operation);
     try {
       operation.members().forEach(each -> each.process().note(verb, ProcessLock.Kind.MOVE));
-      if (job.plugin() == null) {
-        stopped = Suspension.suspend(operation, job.context.timeouts().lock(), stop);
+      if (tree.plugin() == null) {
+        stopped = Suspension.suspend(operation, tree.context.timeouts().lock(), stop);
       }
       steps.rethrow();
       return dump.get();
@@ -220,17 +221,17 @@ public final class RunningDump {
   }
 
   private void release(TreeOperation operation) {
-    // Nothing is taken from a process that has begun to use CUDA since the tree was looked at.
-    new TreeSearch(job.context, job.root, verb).newMembers(job.members()).forEach(operation::add);
+    // A process that has begun to use CUDA is a member now and keeps its device files.
+    new TreeSearch(tree.context, tree.root, verb).newMembers(tree.members()).forEach(operation::add);
     operation.require(ProcessState.RUNNING);
-    WorkLimit limit = WorkLimit.scanning("dump", job.root.pid(), options.deadline());
-    TreeCheck tree = new TreeCheck(operation, limit, true);
-    new ReleaseStep(operation, steps, limit, tree).run(tree.require());
+    WorkLimit limit = WorkLimit.scanning("dump", tree.root.pid(), options.deadline());
+    TreeCheck children = new TreeCheck(operation, limit, true);
+    children.release(children.require(), steps);
   }
 
   private void resume(TreeOperation operation) {
     try {
-      Resumption.patient(job.context, operation.members()).resumeCheckpointed();
+      Resumption.patient(tree.context, operation.members()).resumeCheckpointed();
     } finally {
       operation.recordStates();
     }
@@ -240,24 +241,24 @@ public final class RunningDump {
     try {
       return paused.image().publish();
     } catch (GpuCheckpointException e) {
-      // Its lock was released: another verb may have ended it.
-      if (job.mayLive()) {
+      // The lock was released: another verb may have ended the process.
+      if (tree.mayLive()) {
         e.leftAt(
             new Failure(
                 verb,
-                job.root.pid(),
+                tree.root.pid(),
                 ProcessState.RUNNING,
                 ProcessState.RUNNING,
                 elapsed(),
                 null,
                 Fate.RUNNING_AGAIN),
-            job.name() + " runs on, and there is no new image of it");
+            tree.name() + " runs, and there is no new image");
       }
       throw e;
     }
   }
 
-  /** The image may be all that can be saved of a process that did not come back. */
+  /** Publishes the image of a process that could not be resumed and may be lost. */
   private RuntimeException afterwards(Throwable thrown, Paused paused) {
     try {
       ImageDirectory unused = paused.image().publishAtLength();

@@ -1,3 +1,3 @@
-/** Dumps a suspended process into an image and restores one from it, through the CRIU driver. */
+/** Dumps a suspended process into an image through the CRIU driver: prepare, write, seal. */
 @org.jspecify.annotations.NullMarked
 package dev.gpuprocess.internal.dump;

@@ -24,24 +24,23 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A partial image that no process writes any more, as its maker died. Immutable.
+ * A partial image whose maker has ended. Immutable.
  *
  * @param path its directory
  * @param maker the process that wrote it
- * @param process the process that was being dumped, which may be alive; empty when this machine was
- *     rebooted since
+ * @param process the process that was being dumped, which may be alive; empty after a reboot
  */
 public record AbandonedImage(Path path, ProcessIdentity maker, Optional<ProcessIdentity> process) {
 
   private static final Logger LOG = LoggerFactory.getLogger(AbandonedImage.class);
 
   /**
-   * Finds the partial images of makers that died. Those of living makers are left out, including
-   * those of other JVMs on this machine. Not for a directory that several machines share: makers on
-   * another machine cannot be seen.
+   * Finds the partial images whose makers have ended. Makers may be other JVMs on this machine. Do
+   * not use this for a directory that several machines share, because makers on other machines are
+   * invisible.
    *
    * @param parent the directory that contains the images
-   * @return what can be removed; empty when there is no such directory
+   * @return the images that can be removed; empty when the directory does not exist
    * @throws ImageException with reason DIRECTORY when the directory cannot be read
    */
   public static List<AbandonedImage> in(Path parent) {
@@ -64,9 +63,8 @@ public record AbandonedImage(Path path, ProcessIdentity maker, Optional<ProcessI
   }
 
   /**
-   * Removes the partial images of makers that died on this machine since it was booted, and those
-   * that this JVM could not remove; those of other machines that share the directory are not
-   * touched.
+   * Removes the partial images whose makers have ended on this machine since its boot, and the
+   * partial images that this JVM could not remove before. Partial images of other machines stay.
    *
    * @param parent the directory that contains the images
    * @throws ImageException when one cannot be removed, or the directory cannot be read
@@ -76,7 +74,7 @@ public record AbandonedImage(Path path, ProcessIdentity maker, Optional<ProcessI
     in(parent).stream().filter(half -> half.process().isPresent()).forEach(AbandonedImage::remove);
   }
 
-  /** Has a partial image of this JVM removed later, as it could not be removed now. */
+  /** Schedules the removal of a partial image of this JVM that could not be removed. */
   static void giveUp(Path path) {
     Leftovers.add(
         path,
@@ -88,7 +86,7 @@ public record AbandonedImage(Path path, ProcessIdentity maker, Optional<ProcessI
         });
   }
 
-  /** Recognizes one by its name and owner. */
+  /** Recognizes a partial image by its name and owner. */
   private static Optional<AbandonedImage> of(Path directory) throws IOException {
     Optional<StagingName> name = StagingName.parse(String.valueOf(directory.getFileName()));
     if (name.isEmpty() || !name.get().maker().hasEnded() || !isOurs(directory)) {
@@ -103,7 +101,7 @@ public record AbandonedImage(Path path, ProcessIdentity maker, Optional<ProcessI
                 : Optional.empty()));
   }
 
-  /** Other users can give their directories such names too. */
+  /** Checks the owner, because other users can give their directories such names. */
   private static boolean isOurs(Path directory) throws IOException {
     try {
       return Files.isDirectory(directory, LinkOption.NOFOLLOW_LINKS)
@@ -114,10 +112,10 @@ public record AbandonedImage(Path path, ProcessIdentity maker, Optional<ProcessI
   }
 
   /**
-   * Gives it a name of this JVM. Of several processes that do this at the same time one succeeds.
+   * Renames the image to a name of this JVM. If several processes try that, one succeeds.
    *
-   * @param parent the directory that contains it, by a path that nobody can redirect
-   * @return its name; null when another process was faster
+   * @param parent the directory that contains it, by a path that other users cannot redirect
+   * @return the new name; null when another process was faster
    */
   @Nullable String claim(Path parent) throws IOException {
     return claim(parent, path);
@@ -136,9 +134,9 @@ public record AbandonedImage(Path path, ProcessIdentity maker, Optional<ProcessI
   }
 
   /**
-   * Leaves a partial image of this JVM as one whose maker has ended.
+   * Renames a partial image of this JVM as if its maker had ended.
    *
-   * @param parent the directory that contains it, by a path that nobody can redirect
+   * @param parent the directory that contains it, by a path that other users cannot redirect
    * @param name its name
    */
   static void leave(Path parent, String name) throws IOException {
@@ -148,7 +146,7 @@ public record AbandonedImage(Path path, ProcessIdentity maker, Optional<ProcessI
   }
 
   /**
-   * Removes it. Does nothing when it does not exist any more, or another process continues it.
+   * Removes the image, unless it is gone or another process continues it.
    *
    * @throws ImageException when it cannot be removed
    */
@@ -180,7 +178,7 @@ public record AbandonedImage(Path path, ProcessIdentity maker, Optional<ProcessI
       DurableFiles.delete(parent.resolve(name));
     } catch (IOException e) {
       try {
-        // The journal entry of its maker is kept as long as it has this name.
+        // The journal entry of the maker is kept as long as the image has this name.
         Files.move(
             parent.resolve(name),
             parent.resolve(path.getFileName()),

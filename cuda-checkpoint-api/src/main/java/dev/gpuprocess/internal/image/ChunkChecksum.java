@@ -11,22 +11,48 @@ import java.nio.channels.FileChannel;
 import java.nio.file.Path;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
+import java.util.HexFormat;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Consumer;
+import java.util.function.Supplier;
+import java.util.zip.CRC32C;
+import org.jspecify.annotations.Nullable;
 
-/** Computes checksums of parts of files. */
+/** The checksum of a chunk of an image file, whose data comes in parts. For one thread. */
 final class ChunkChecksum {
 
-  /** The size of the heap buffer that is used when there is no direct memory. */
+  static final int BUFFER_BYTES = 256 << 10;
+
+  /** The size of the heap buffer that is used without direct memory. */
   private static final int HEAP_BYTES = 64 << 10;
 
-  private ChunkChecksum() {}
+  /**
+   * The direct memory that files are read into: one buffer for each core, allocated once and reused
+   * for the life of the JVM. Direct memory is freed only by a garbage collection, and its limit is
+   * that of the whole JVM.
+   */
+  private static final ConcurrentLinkedQueue<ByteBuffer> IDLE = new ConcurrentLinkedQueue<>();
 
-  /** Computes the checksum of a part of a file; links are refused. */
-  static String of(Checksum kind, Path file, long from, long to, WorkLimit reading)
-      throws IOException {
-    RunningChecksum sum = RunningChecksum.of(kind);
-    read(file, from, to, sum::add, reading);
-    return sum.text();
+  private static final AtomicInteger BUFFERS_LEFT =
+      new AtomicInteger(Runtime.getRuntime().availableProcessors());
+
+  private final Consumer<ByteBuffer> update;
+  private final Supplier<String> text;
+
+  private ChunkChecksum(Consumer<ByteBuffer> update, Supplier<String> text) {
+    this.update = update;
+    this.text = text;
+  }
+
+  /** Starts a checksum. */
+  static ChunkChecksum of(Checksum kind) {
+    if (kind == Checksum.CRC32C) {
+      CRC32C crc = new CRC32C();
+      return new ChunkChecksum(crc::update, () -> HexFormat.of().toHexDigits((int) crc.getValue()));
+    }
+    MessageDigest sha = sha256();
+    return new ChunkChecksum(sha::update, () -> HexFormat.of().formatHex(sha.digest()));
   }
 
   static MessageDigest sha256() {
@@ -37,10 +63,28 @@ final class ChunkChecksum {
     }
   }
 
+  /** Adds the bytes between position and limit. */
+  void add(ByteBuffer data) {
+    update.accept(data);
+  }
+
+  /** Returns the checksum of all bytes as a manifest has it. To be called once. */
+  String text() {
+    return text.get();
+  }
+
+  /** Computes the checksum of a part of a file; links are refused. */
+  static String of(Checksum kind, Path file, long from, long to, WorkLimit reading)
+      throws IOException {
+    ChunkChecksum sum = of(kind);
+    read(file, from, to, sum::add, reading);
+    return sum.text();
+  }
+
   /** Reads a part of a file, piece by piece; links are refused. */
   static void read(Path file, long from, long to, Consumer<ByteBuffer> sum, WorkLimit reading)
       throws IOException {
-    ByteBuffer direct = DirectBuffers.take();
+    ByteBuffer direct = takeBuffer();
     if (direct == null) {
       readIntoHeap(file, from, to, sum, reading);
       return;
@@ -48,7 +92,25 @@ final class ChunkChecksum {
     try {
       read(file, from, to, direct, sum, reading);
     } finally {
-      DirectBuffers.give(direct);
+      IDLE.add(direct);
+    }
+  }
+
+  /** Takes a buffer; null when all are in use, or this JVM has no direct memory left. */
+  private static @Nullable ByteBuffer takeBuffer() {
+    ByteBuffer idle = IDLE.poll();
+    if (idle != null) {
+      return idle.clear();
+    }
+    if (BUFFERS_LEFT.getAndUpdate(left -> Math.max(0, left - 1)) == 0) {
+      return null;
+    }
+    try {
+      return ByteBuffer.allocateDirect(BUFFER_BYTES);
+    } catch (OutOfMemoryError limited) {
+      // Each attempt takes the JDK half a second, so this is the last one.
+      BUFFERS_LEFT.set(0);
+      return null;
     }
   }
 
@@ -71,7 +133,7 @@ final class ChunkChecksum {
     }
   }
 
-  /** Not a channel, which would allocate direct memory. */
+  /** Does not use a channel, which would allocate direct memory. */
   private static void readIntoHeap(
       Path file, long from, long to, Consumer<ByteBuffer> sum, WorkLimit reading)
       throws IOException {

@@ -18,7 +18,8 @@ import org.slf4j.LoggerFactory;
 
 /**
  * Starts writing CRIU's files to disk while CRIU is still writing, so that the final sync takes
- * less time. Best effort: the final sync repeats and reports whatever fails here. Closing stops it.
+ * less time. Failures are ignored: the final sync repeats the work and reports them. Closing stops
+ * the thread.
  */
 final class EarlyWriteback implements AutoCloseable {
 
@@ -36,7 +37,7 @@ final class EarlyWriteback implements AutoCloseable {
     this.images = images;
   }
 
-  /** Starts for the files that are, or will be, in a directory. */
+  /** Starts a thread for the present and future files of a directory. */
   static EarlyWriteback of(Path images) {
     EarlyWriteback writeback = new EarlyWriteback(images);
     writeback.thread.setDaemon(true);
@@ -57,7 +58,7 @@ final class EarlyWriteback implements AutoCloseable {
     }
   }
 
-  /** Only memory images are large enough to be worth it, and CRIU appends to them. */
+  /** Handles memory images, which are large and to which CRIU appends. */
   private void begin(Path file) throws IOException {
     if (closed.getCount() == 0
         || !file.getFileName().toString().startsWith("pages-")
@@ -83,7 +84,7 @@ final class EarlyWriteback implements AutoCloseable {
               return !thread.isAlive();
             });
     if (!ended) {
-      LOG.warn("the disk of an image does not accept data: look at the disk");
+      LOG.warn("the disk of an image does not accept data: check the disk");
     }
   }
 }

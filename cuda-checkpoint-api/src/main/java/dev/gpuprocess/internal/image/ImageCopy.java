@@ -40,13 +40,13 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A copy of an image that is being made. Every chunk is compared with the manifest while it is
- * copied. The copy gets its name in one atomic step, when it is complete and on disk.
+ * A copy of an image under way. Every chunk is compared with the manifest while it is copied. The
+ * copy gets its name in one atomic step, when it is complete and on disk.
  *
- * <p>A partial copy has the manifest from its beginning, so that it is recognized. A copy of the
- * same image in the same directory continues it: chunks that are there and match the manifest are
- * not copied again. A copy that failed is left to that, except when the disk is full or the copy
- * was cancelled. For one thread.
+ * <p>A partial copy has the manifest from the beginning, so that the next copy of the same image in
+ * the same directory recognizes and continues it: chunks that match the manifest are not copied
+ * again. A copy that failed stays for that, unless the disk is full or the copy was cancelled. For
+ * one thread.
  */
 public final class ImageCopy implements AutoCloseable {
 
@@ -82,7 +82,7 @@ public final class ImageCopy implements AutoCloseable {
   }
 
   /**
-   * What was copied.
+   * The result of a copy.
    *
    * @param image the copy
    * @param copied how many bytes were read from the original
@@ -90,7 +90,7 @@ public final class ImageCopy implements AutoCloseable {
    */
   public record Result(ImageDirectory image, long copied, long found) {
 
-    /** What the step says besides its bytes. */
+    /** Returns the note of the step. */
     public String note() {
       return found == 0 ? "" : Bytes.text(found) + " were there already";
     }
@@ -99,19 +99,18 @@ public final class ImageCopy implements AutoCloseable {
   /**
    * Copies an image.
    *
-   * @param image what to copy, as {@link ImageDirectory#openToCopy} or {@link ImageDirectory#open}
-   *     returned it
-   * @param directory where the copy will be; must not exist, or be empty; missing directories above
-   *     it are created
+   * @param image the original, opened by {@link ImageDirectory#openToCopy} or {@link
+   *     ImageDirectory#open}
+   * @param directory the place of the copy: a path that does not exist, or an empty directory.
+   *     Missing directories above it are created
    * @param key the key that the image was made with; null for none
-   * @param reading the limit
    * @return the copy
    * @throws dev.gpuprocess.error.ImageException with reason CORRUPT when a file is missing,
    *     truncated, altered, or not in the manifest; with reason NOT_TRUSTED when there is no key
-   *     and somebody else could have written it; with reason MISSING when the image is gone; with
+   *     and another user could have written it; with reason MISSING when the image is gone; with
    *     reason DIRECTORY when the directory cannot be used
    * @throws DiskFullException when the file system has too little space
-   * @throws OperationCancelledException when it was cancelled
+   * @throws OperationCancelledException when the copy was cancelled
    */
   public static Result make(
       ImageDirectory image, Path directory, @Nullable ImageKey key, WorkLimit reading) {
@@ -148,7 +147,7 @@ public final class ImageCopy implements AutoCloseable {
     return Failure.of(OPERATION, manifest.pid());
   }
 
-  /** What signs an image whose key this JVM does not have; null when nothing does. */
+  /** Reads the signature of an image whose key this JVM does not have; null for none. */
   private static byte @Nullable [] foreignCode(PinnedDirectory image, Failure failure) {
     try {
       return Files.exists(image.path().resolve(ManifestFile.CODE_NAME), LinkOption.NOFOLLOW_LINKS)
@@ -168,7 +167,7 @@ public final class ImageCopy implements AutoCloseable {
       if (left != null) {
         return left;
       }
-      ImageTarget.requireRoom(parent, manifest.bytes(), failure(manifest));
+      ImageTarget.requireSpace(parent, manifest.bytes(), failure(manifest));
       StagingDirectory made = StagingDirectory.make(parent, process);
       try {
         DurableFiles.write(made.held().path().resolve(ManifestFile.NAME), text);
@@ -184,7 +183,7 @@ public final class ImageCopy implements AutoCloseable {
     }
   }
 
-  /** A partial copy of this image that nobody makes any more; null when there is none. */
+  /** Takes over a partial copy of this image whose maker has ended; null if none exists. */
   private static @Nullable StagingDirectory abandoned(
       PinnedDirectory parent, ProcessIdentity process, byte[] text) throws IOException {
     for (AbandonedImage each : AbandonedImage.in(parent.name())) {
@@ -212,11 +211,11 @@ public final class ImageCopy implements AutoCloseable {
       return Files.isRegularFile(manifest, LinkOption.NOFOLLOW_LINKS)
           && Arrays.equals(text, DurableFiles.read(manifest, ManifestFile.MAX_BYTES));
     } catch (FileNotFoundException taken) {
-      return false; // by another copy, just now
+      return false; // another copy took it over
     }
   }
 
-  /** Copies all that is not there. */
+  /** Copies all chunks that are missing. */
   Result run() {
     try {
       return copied();
@@ -243,14 +242,14 @@ public final class ImageCopy implements AutoCloseable {
     }
   }
 
-  /** Copies one file and no other. */
+  /** Copies one file. */
   void copy(ImageFile file) throws IOException {
     for (CompletableFuture<Long> chunk : start(file)) {
       long unused = IoExecutor.await(chunk);
     }
   }
 
-  /** Starts to copy a file, as far as it is not there; each chunk returns how much was copied. */
+  /** Starts to copy the missing chunks of a file; each returns the number of copied bytes. */
   private List<CompletableFuture<Long>> start(ImageFile file) throws IOException {
     Path from = source.directory().path().resolve(file.path());
     Path to = staging.held().path().resolve(file.path());
@@ -278,7 +277,7 @@ public final class ImageCopy implements AutoCloseable {
     }
   }
 
-  /** Makes the file, or cuts off what it has too much; returns how long it was. */
+  /** Creates a file, or truncates one that is too long; returns its length before. */
   private static long prepare(Path to, long bytes) throws IOException {
     if (!Files.exists(to, LinkOption.NOFOLLOW_LINKS)) {
       Files.createFile(to, PosixFilePermissions.asFileAttribute(DurableFiles.PRIVATE_FILE));
@@ -300,7 +299,7 @@ public final class ImageCopy implements AutoCloseable {
         && chunk.has(ChunkChecksum.of(file.checksum(), to, chunk.from(), chunk.to(), reading))) {
       return 0;
     }
-    RunningChecksum sum = RunningChecksum.of(file.checksum());
+    ChunkChecksum sum = ChunkChecksum.of(file.checksum());
     try (RandomAccessFile out = Descriptors.readAndWrite(to)) {
       out.seek(chunk.from());
       read(
@@ -342,7 +341,7 @@ public final class ImageCopy implements AutoCloseable {
     }
   }
 
-  /** Removes from a continued copy what does not belong to it, and makes its directories. */
+  /** Removes foreign files from a continued copy, and makes its directories. */
   private void removeOthers() throws IOException {
     Path copy = staging.held().path();
     Files.deleteIfExists(copy.resolve(ManifestFile.SUM_NAME));
@@ -403,7 +402,7 @@ public final class ImageCopy implements AutoCloseable {
     return new ImageDirectory(target, manifest);
   }
 
-  /** Another process may have put something there meanwhile. */
+  /** Refuses a path that another process has taken. */
   private void requireFree(IOException thrown) throws IOException {
     try (PinnedDirectory parent =
         PinnedDirectory.open(Objects.requireNonNull(target.getParent()))) {
@@ -427,7 +426,7 @@ public final class ImageCopy implements AutoCloseable {
         failure, e, new ImageException(ImageException.Reason.UNWRITABLE, why, failure, e));
   }
 
-  /** Removes a copy that is not wanted any more; one that failed is left for the next attempt. */
+  /** Removes an unwanted copy; a failed copy stays for the next attempt. */
   @Override
   public void close() {
     threads.close();

@@ -14,6 +14,7 @@ import dev.gpuprocess.internal.linux.UnreadableImage;
 import dev.gpuprocess.internal.pool.HostMemoryPool;
 import dev.gpuprocess.internal.time.IoFunction;
 import dev.gpuprocess.internal.time.WorkLimit;
+import dev.gpuprocess.spi.GpuPlugin;
 import java.io.IOException;
 import java.io.RandomAccessFile;
 import java.nio.file.AccessDeniedException;
@@ -31,19 +32,19 @@ import org.slf4j.LoggerFactory;
  * A complete image. Opening it reads the manifest; {@link #verify} reads everything. Immutable; may
  * be shared between threads.
  *
- * <p>Restoring an image runs its content with our rights. So an image is trusted only if its
- * directory, its files and its manifest belong to root or to the user of this JVM and nobody else
- * can write to them; links are refused. Everything is read through a descriptor of the directory,
- * and CRIU gets the same descriptor: a user who can write to a directory above can move the image
- * away, but cannot make a restore read anything that was not verified. What this cannot detect: a
- * process that opened a file for writing before the image got its owner and mode (copy such an
- * image instead of changing its owner), a file system whose server lies about owners, and root.
- * {@link ImageKey} is for images that were elsewhere.
+ * <p>Restoring an image runs its content with the rights of this JVM. Therefore the directory, the
+ * files and the manifest must belong to root or to the user of this JVM, and no other user may be
+ * able to write to them; links are refused. All files are read through a descriptor of the
+ * directory, which CRIU gets too: a user who can write to a directory above can move the image
+ * away, but cannot make a restore read unverified files. These checks do not detect a process that
+ * opened a file for writing before the image got its owner and mode (copy such an image instead of
+ * changing its owner), a file server that lies about owners, and root. {@link ImageKey} is for
+ * images from other places.
  *
  * @param path the directory
- * @param manifest its manifest
- * @param isMadeHere whether this JVM made the image, so that no other image can take its place: it
- *     would not have the files of the manifest
+ * @param manifest the manifest
+ * @param isMadeHere whether this JVM made the image. Another image in its place would not match the
+ *     manifest
  */
 public record ImageDirectory(Path path, Manifest manifest, boolean isMadeHere) {
 
@@ -51,13 +52,13 @@ public record ImageDirectory(Path path, Manifest manifest, boolean isMadeHere) {
 
   private static final Logger LOG = LoggerFactory.getLogger(ImageDirectory.class);
 
-  /** An image that was found at its path. */
+  /** Makes an image that was found at its path. */
   public ImageDirectory(Path path, Manifest manifest) {
     this(path, manifest, false);
   }
 
   /**
-   * Checks that no other user can have put another image at the path of this one.
+   * Checks that no other user can have replaced the image.
    *
    * @throws ImageException with reason NOT_TRUSTED when a directory above it belongs to another
    *     user or can be written by others, and this JVM did not make the image
@@ -78,13 +79,42 @@ public record ImageDirectory(Path path, Manifest manifest, boolean isMadeHere) {
   }
 
   /**
+   * Checks which plugin of CRIU restores the GPU state.
+   *
+   * @param expected the plugin; null for none: the CUDA driver restores the GPU state
+   * @param verb for exceptions
+   * @throws ImageException with reason MISMATCH when it is another one
+   */
+  public void requirePlugin(@Nullable GpuPlugin expected, String verb) {
+    String plugin = manifest.options().plugin();
+    if (Objects.equals(plugin, expected == null ? null : expected.id())) {
+      return;
+    }
+    String advice;
+    if (plugin == null) {
+      advice = "was made without a plugin of CRIU: open it with ProcessImage.open";
+    } else if (plugin.equals(GpuPlugin.AMDGPU.id())) {
+      advice =
+          "is of an AMD process, made with CRIU's %s: open it with AmdImage.open".formatted(plugin);
+    } else {
+      advice =
+          "was made with CRIU's %s: use the version of this library that wrote it"
+              .formatted(plugin);
+    }
+    throw new ImageException(
+        ImageException.Reason.MISMATCH,
+        "the image %s %s; nothing was restored".formatted(path, advice),
+        Failure.of(verb, manifest.pid()));
+  }
+
+  /**
    * Reads the manifest of an image.
    *
    * @param directory an image
    * @return the image, its files not yet verified
    * @throws ImageException with reason MISSING when there is no image; with reason FORMAT when
    *     another version wrote it; with reason CORRUPT when the manifest was altered; with reason
-   *     NOT_TRUSTED when somebody else could have written it
+   *     NOT_TRUSTED when another user could have written it
    */
   public static ImageDirectory open(Path directory) {
     return open(directory, null);
@@ -98,7 +128,7 @@ public record ImageDirectory(Path path, Manifest manifest, boolean isMadeHere) {
    * @return the image, its files not yet verified
    * @throws ImageException with reason MISSING when there is no image; with reason FORMAT when
    *     another version wrote it; with reason CORRUPT when the manifest was altered; with reason
-   *     NOT_TRUSTED when somebody else could have written it, or it was made with another key or
+   *     NOT_TRUSTED when another user could have written it, or it was made with another key or
    *     none
    */
   public static ImageDirectory open(Path directory, @Nullable ImageKey key) {
@@ -106,16 +136,16 @@ public record ImageDirectory(Path path, Manifest manifest, boolean isMadeHere) {
   }
 
   /**
-   * The same for an image that is to be copied. With a key others may have written it: the copy is
-   * of this user, and everything in it is compared with a manifest that only a holder of the key
-   * can have written.
+   * Reads the manifest of an image that is to be copied. With a key, the image may belong to
+   * another user: the copy belongs to this user, and its content is compared with a manifest that
+   * only a holder of the key can have written.
    *
    * @param directory an image
    * @param key the key it was made with; null for none
    * @return the image, its files not yet verified
    * @throws ImageException with reason MISSING when there is no image; with reason FORMAT when
    *     another version wrote it; with reason CORRUPT when the manifest was altered; with reason
-   *     NOT_TRUSTED when it was made with another key or none, or there is no key and somebody else
+   *     NOT_TRUSTED when it was made with another key or none, or there is no key and another user
    *     could have written it
    */
   public static ImageDirectory openToCopy(Path directory, @Nullable ImageKey key) {
@@ -139,18 +169,16 @@ public record ImageDirectory(Path path, Manifest manifest, boolean isMadeHere) {
         }
         return open(held, key, ofAnyOwner);
       }
-    } catch (AccessDeniedException e) {
-      throw UnreadableImage.denied(path, Failure.of("open", 0), e);
     } catch (IOException e) {
-      throw UnreadableImage.of(path + " cannot be read: " + e, Failure.of("open", 0), e);
+      throw unreadable(path, path + " cannot be read: " + e, e);
     }
   }
 
   /**
-   * Whether a file exists, links not followed. {@link Files#exists} takes a file that may not be
-   * looked at for missing.
+   * Returns whether a file exists; links are not followed. {@link Files#exists} returns false for a
+   * file without access.
    *
-   * @throws AccessDeniedException when this user may not look at it
+   * @throws AccessDeniedException when this user has no access
    */
   static boolean isThere(Path file) throws AccessDeniedException {
     try {
@@ -185,15 +213,12 @@ public record ImageDirectory(Path path, Manifest manifest, boolean isMadeHere) {
                   : null,
               key);
       return new ImageDirectory(held.name(), manifest);
-    } catch (AccessDeniedException e) {
-      throw UnreadableImage.denied(held.name(), Failure.of("open", 0), e);
     } catch (IOException e) {
-      throw UnreadableImage.of(
-          "the image cannot be read: " + held.explain(e), Failure.of("open", 0), e);
+      throw unreadable(held.name(), "the image cannot be read: " + held.explain(e), e);
     }
   }
 
-  /** Reads one of the files of the manifest. */
+  /** Reads a file of the manifest: the text, its checksum or its signature. */
   static byte[] small(PinnedDirectory held, String name, boolean ofAnyOwner) throws IOException {
     Path file = held.path().resolve(name);
     if (!ofAnyOwner) {
@@ -213,21 +238,18 @@ public record ImageDirectory(Path path, Manifest manifest, boolean isMadeHere) {
   }
 
   /**
-   * The directory of the CRIU image files, for reading only: use {@link #verified} to act on their
-   * content.
-   *
-   * @return their directory
+   * Returns the directory of the CRIU image files, which are not verified: see {@link #verified}.
    */
   public Path images() {
     return path.resolve(IMAGES);
   }
 
   /**
-   * Reads every file and compares it with the manifest. An interrupt changes nothing: the thread
+   * Reads every file and compares it with the manifest. An interrupt changes nothing; the thread
    * stays interrupted.
    *
    * @throws ImageException with reason CORRUPT when a file is missing, truncated, altered, or not
-   *     in the manifest; with reason NOT_TRUSTED when somebody else could have written it; with
+   *     in the manifest; with reason NOT_TRUSTED when another user could have written it; with
    *     reason MISSING when the image is gone
    */
   public void verify() {
@@ -235,12 +257,12 @@ public record ImageDirectory(Path path, Manifest manifest, boolean isMadeHere) {
   }
 
   /**
-   * The same as {@link #verified(WorkLimit)} without a limit.
+   * Verifies the image as {@link #verified(WorkLimit)} does, without a limit.
    *
    * @return the image, to be closed
    * @throws ImageException with reason CORRUPT when a file is missing, truncated, altered, or not
    *     in the manifest, or the memory images are not as long as their page maps say; with reason
-   *     NOT_TRUSTED when somebody else could have written it; with reason MISSING when the image is
+   *     NOT_TRUSTED when another user could have written it; with reason MISSING when the image is
    *     gone
    */
   public VerifiedImage verified() {
@@ -248,14 +270,13 @@ public record ImageDirectory(Path path, Manifest manifest, boolean isMadeHere) {
   }
 
   /**
-   * Reads every file, on all cores, compares it with the manifest, and keeps the directory open. A
-   * restore does this before it starts CRIU, which would loop for ever on a truncated memory image.
+   * Reads every file on all cores, compares it with the manifest, and keeps the directory open. A
+   * restore does this first, because CRIU loops endlessly on a truncated memory image.
    *
-   * @param reading the limit
    * @return the image, to be closed
    * @throws ImageException with reason CORRUPT when a file is missing, truncated, altered, or not
    *     in the manifest, or the memory images are not as long as their page maps say; with reason
-   *     NOT_TRUSTED when somebody else could have written it; with reason MISSING when the image is
+   *     NOT_TRUSTED when another user could have written it; with reason MISSING when the image is
    *     gone
    * @throws dev.gpuprocess.error.OperationCancelledException when it was cancelled
    * @throws dev.gpuprocess.error.OperationTimedOutException when the time for reading is up
@@ -265,10 +286,9 @@ public record ImageDirectory(Path path, Manifest manifest, boolean isMadeHere) {
   }
 
   /**
-   * The same, with memory files read into host memory where there is room.
+   * Verifies the image, and copies its memory files into host memory if there is enough.
    *
-   * @param reading the limit
-   * @param pool where the memory is; null for none
+   * @param pool the pool of host memory; null for none
    * @return the image, to be closed
    */
   public VerifiedImage verified(WorkLimit reading, @Nullable HostMemoryPool pool) {
@@ -289,11 +309,10 @@ public record ImageDirectory(Path path, Manifest manifest, boolean isMadeHere) {
   }
 
   /**
-   * Compares everything but the content of the files with the manifest, and keeps the directory
-   * open for a copy.
+   * Compares the names and sizes of the files with the manifest, and keeps the directory open for a
+   * copy.
    *
-   * @param reading the limit
-   * @param ofAnyOwner as {@link #openToCopy} opened it
+   * @param ofAnyOwner whether the image may belong to another user
    * @return the image, to be closed
    */
   VerifiedImage opened(WorkLimit reading, boolean ofAnyOwner) {
@@ -308,38 +327,42 @@ public record ImageDirectory(Path path, Manifest manifest, boolean isMadeHere) {
     PinnedDirectory held;
     try {
       if (!isThere(path) || !Files.isDirectory(path, LinkOption.NOFOLLOW_LINKS)) {
-        throw missing(path + " does not exist any more");
+        throw missing(path + " no longer exists");
       }
       held = PinnedDirectory.openItself(path);
-    } catch (AccessDeniedException e) {
-      throw UnreadableImage.denied(path, Failure.of("open", 0), e);
     } catch (IOException e) {
-      throw UnreadableImage.of(path + " cannot be read: " + e, Failure.of("open", 0), e);
+      throw unreadable(path, path + " cannot be read: " + e, e);
     }
     FileHold hold = null;
+    boolean isChecked = false;
     try {
       hold = inUse(held);
-      return new VerifiedImage(held, hold, check.apply(held));
-    } catch (AccessDeniedException e) {
-      new VerifiedImage(held, hold, MemoryCopies.NONE).close();
-      throw UnreadableImage.denied(path, Failure.of("open", 0), e);
+      VerifiedImage image = new VerifiedImage(held, hold, check.of(held));
+      isChecked = true;
+      return image;
     } catch (IOException e) {
-      new VerifiedImage(held, hold, MemoryCopies.NONE).close();
-      throw UnreadableImage.of(
-          "the image cannot be read: " + held.explain(e), Failure.of("open", 0), e);
-    } catch (RuntimeException | Error e) {
-      new VerifiedImage(held, hold, MemoryCopies.NONE).close();
-      throw e;
+      throw unreadable(path, "the image cannot be read: " + held.explain(e), e);
+    } finally {
+      if (!isChecked) {
+        new VerifiedImage(held, hold, MemoryCopies.NONE).close();
+      }
     }
   }
 
-  /** Keeps others from removing it; null where its file system knows no locks. */
+  private static ImageException unreadable(Path path, String message, IOException e) {
+    Failure failure = Failure.of("open", 0);
+    return e instanceof AccessDeniedException denied
+        ? UnreadableImage.denied(path, failure, denied)
+        : UnreadableImage.of(message, failure, e);
+  }
+
+  /** Prevents the removal of the image; null if its file system has no locks. */
   private @Nullable FileHold inUse(PinnedDirectory held) throws IOException {
     Path file = held.path().resolve(ManifestFile.NAME);
     try {
       return FileHold.shared(file).orElseThrow(() -> missing(path + " is being removed"));
     } catch (NoSuchFileException gone) {
-      throw missing(path + " has no " + ManifestFile.NAME + " any more: it was removed just now");
+      throw missing(path + " no longer has " + ManifestFile.NAME + ": it was removed just now");
     } catch (IOException e) {
       if (Descriptors.areUsedUp(e)) {
         throw e;

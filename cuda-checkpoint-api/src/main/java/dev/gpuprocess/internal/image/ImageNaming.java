@@ -18,9 +18,9 @@ import java.util.Locale;
 import java.util.Map;
 
 /**
- * Names the new images of a directory, and says when they are made, so that the order of names and
- * times is the order in which they are made, whatever the clock does. Safe for use by several
- * threads and JVMs.
+ * Chooses names and times for the new images of a directory. The order of names and times is the
+ * order in which the images are made, even if the clock goes back. Safe for use by several threads
+ * and JVMs.
  */
 public final class ImageNaming {
 
@@ -36,9 +36,9 @@ public final class ImageNaming {
   private final Duration patience;
 
   /**
-   * Prepares.
+   * Prepares the naming of images.
    *
-   * @param patience how long to wait for others who name an image there
+   * @param patience the wait for other controllers that name an image there
    */
   public ImageNaming(
       StoreDirectory store, StateDirectory state, InstantSource clock, Duration patience) {
@@ -49,26 +49,26 @@ public final class ImageNaming {
   }
 
   /**
-   * A name that no other image gets.
+   * A unique name.
    *
-   * @param directory where the image will be
-   * @param created when it is made, for its manifest: after all images that are there
+   * @param directory the directory of the image
+   * @param created the time for its manifest, later than that of all images in the store
    */
   public record Place(Path directory, Instant created) {}
 
   /**
-   * Chooses the next one.
+   * Chooses the next name.
    *
-   * @param pid whose image it will be
-   * @throws ImageException with reason DIRECTORY when there is no such directory, or it cannot be
-   *     read, or the newest image in it is of a time that is no time
+   * @param pid the process of the image
+   * @throws ImageException with reason DIRECTORY when the directory does not exist or cannot be
+   *     read, or the time of the newest image in it is too late
    * @throws dev.gpuprocess.error.StateDirectoryException when the state directory cannot be used
    */
   public Place next(int pid) {
     if (!Files.isDirectory(store.path())) {
       throw unusable(
           pid,
-          "the directory of images %s does not exist any more: make it, or mount what it is on"
+          "the directory of images %s no longer exists: create it, or mount its file system"
               .formatted(store.path()));
     }
     try (NamedLock lock = lock(pid)) {
@@ -78,7 +78,7 @@ public final class ImageNaming {
         created = later(created, content.images().get(0).manifest().created());
       }
       if (content.isBeingWritten()) {
-        // It has no name yet, but was given one.
+        // An image that is being written has a name that it does not bear yet.
         created = later(created, last(lock));
       }
       Place place = place(created, pid);
@@ -101,7 +101,7 @@ public final class ImageNaming {
             () ->
                 unusable(
                     pid,
-                    "no image can be named in %s, as %s does not let go of it: find out what it waits for"
+                    "no image can be named in %s, because %s holds its lock: find out what it waits for"
                         .formatted(store.path(), state.describeHolder(name))));
   }
 

@@ -11,9 +11,9 @@ import java.nio.file.Path;
 import java.util.Objects;
 
 /**
- * The directory of a future image, as the kernel resolves it. A path with {@code ..} or links is
- * resolved by the kernel's rules and not by its text, so that partial images beside it are looked
- * for in the right directory. Links of other users are not followed.
+ * Resolves the directory of a future image. A path with {@code ..} or links is resolved by the
+ * kernel's rules and not by its text, so that partial images are found in the right directory.
+ * Links of other users are not followed.
  */
 public final class ImagePlace {
 
@@ -22,9 +22,8 @@ public final class ImagePlace {
   /**
    * Resolves the path, and creates the directories above it.
    *
-   * @param directory as the caller names it
-   * @return its name in the real directory above it; if the name itself is a link, it is not
-   *     followed
+   * @param directory the caller's path
+   * @return the path in the real directory above; a link at the path itself is not followed
    * @throws IOException when the directory above does not exist and cannot be created
    */
   public static Path of(Path directory) throws IOException {
@@ -53,10 +52,10 @@ public final class ImagePlace {
   }
 
   /**
-   * Finds the nearest existing directory above it.
+   * Finds the nearest existing directory above a path.
    *
-   * @param directory as the caller names it
-   * @return an existing directory, or the file that is in the way
+   * @param directory the caller's path
+   * @return an existing directory, or a file that blocks the path
    * @throws IOException when the path leads nowhere
    */
   public static Path nearest(Path directory) throws IOException {
@@ -67,7 +66,7 @@ public final class ImagePlace {
     return Files.isDirectory(above) ? UntrustedPaths.ours().real(above) : above.toRealPath();
   }
 
-  /** Whether no directory has to be created between an existing directory and the image. */
+  /** Returns whether an existing directory is the parent of the image. */
   static boolean isDirectlyIn(Path directory, Path nearest) throws IOException {
     Path parent = parent(named(directory));
     return Files.isDirectory(parent) && parent.toRealPath().equals(nearest);
@@ -96,7 +95,6 @@ public final class ImagePlace {
   /**
    * Describes an error for an operator.
    *
-   * @param e what {@link #of} threw
    * @return such as {@code /a/file is not a directory}
    */
   public static String reason(IOException e) {

@@ -19,32 +19,27 @@ import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Removes an image that nobody is reading or restoring. It becomes a partial image first, so that
- * what is left of it when that fails or this JVM dies is found ({@link AbandonedImage}).
+ * Removes an image that is not being read or restored. It becomes a partial image first, so that
+ * the rest is found ({@link AbandonedImage}) if the removal fails or this JVM ends.
  */
 final class ImageRemoval {
 
   private final ImageDirectory image;
   private final @Nullable ImageKey key;
 
-  private ImageRemoval(ImageDirectory image, @Nullable ImageKey key) {
+  ImageRemoval(ImageDirectory image, @Nullable ImageKey key) {
     this.image = image;
     this.key = key;
   }
 
-  static ImageRemoval of(ImageDirectory image, @Nullable ImageKey key) {
-    return new ImageRemoval(image, key);
-  }
-
   /**
-   * Removes it.
+   * Removes the image.
    *
-   * @param objection returns another reason why the image must stay; called when no process can
-   *     begin to use it any more
-   * @return why it stays, as the end of a sentence about it; empty when it is gone
-   * @throws IOException when it cannot be removed, or was replaced by another
+   * @param evenIfMapped whether processes may map memory files of the image
+   * @return the reason why it stays, as the end of a sentence about it; empty when it is removed
+   * @throws IOException when it cannot be removed, or was replaced by another image
    */
-  Optional<String> run(IoFunction<PinnedDirectory, Optional<String>> objection) throws IOException {
+  Optional<String> run(boolean evenIfMapped) throws IOException {
     Path path = image.path();
     String name = String.valueOf(path.getFileName());
     try (PinnedDirectory parent = PinnedDirectory.open(Objects.requireNonNull(path.getParent()));
@@ -57,11 +52,13 @@ final class ImageRemoval {
         return Optional.of("is being read or restored");
       }
       try {
-        Optional<String> inTheWay = objection.apply(held);
-        if (inTheWay.isEmpty()) {
+        // No process can begin to use the image now.
+        Optional<String> mapped =
+            evenIfMapped ? Optional.empty() : MappingProcesses.of(held, image.manifest());
+        if (mapped.isEmpty()) {
           remove(parent, held, name);
         }
-        return inTheWay;
+        return mapped;
       } finally {
         alone.get().close();
       }

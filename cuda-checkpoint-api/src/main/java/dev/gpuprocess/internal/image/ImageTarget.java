@@ -16,7 +16,7 @@ import java.util.Objects;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Where an image is about to be written.
+ * The place of a new image.
  *
  * @param parent the directory above it, pinned
  * @param path the image, in the real directory above it
@@ -24,11 +24,11 @@ import org.jspecify.annotations.Nullable;
 public record ImageTarget(PinnedDirectory parent, Path path) {
 
   /**
-   * Checks whether an image can be written, and changes nothing.
+   * Checks whether an image can be written. Changes nothing.
    *
-   * @param directory where it would be
+   * @param directory the directory of the image
    * @param process the process to dump, named in exceptions
-   * @param expectedBytes how much space it would need
+   * @param expectedBytes the expected size of the image
    * @return the free space, in bytes
    * @throws ImageException with reason DIRECTORY when the directory cannot be used
    * @throws DiskFullException when the file system has too little space
@@ -46,7 +46,7 @@ public record ImageTarget(PinnedDirectory parent, Path path) {
         if (ImagePlace.isDirectlyIn(directory, nearest)) {
           requireUnused(held, ImagePlace.of(directory), failure);
         }
-        requireRoom(held, expectedBytes, failure);
+        requireSpace(held, expectedBytes, failure);
         return held.path().toFile().getUsableSpace();
       }
     } catch (IOException e) {
@@ -58,8 +58,8 @@ public record ImageTarget(PinnedDirectory parent, Path path) {
   /**
    * Pins the directory above a future image, and checks that the image can be written there.
    *
-   * @param directory where the image will be; missing directories above it are created
-   * @param expectedBytes how much space it will need
+   * @param directory the directory of the image; missing directories above it are created
+   * @param expectedBytes the expected size of the image
    * @param failure for exceptions
    * @throws ImageException with reason DIRECTORY when the directory cannot be used
    * @throws DiskFullException when the file system has too little space
@@ -76,7 +76,7 @@ public record ImageTarget(PinnedDirectory parent, Path path) {
     }
     try {
       requireUnused(parent, path, failure);
-      requireRoom(parent, expectedBytes, failure);
+      requireSpace(parent, expectedBytes, failure);
       return new ImageTarget(parent, path);
     } catch (IOException e) {
       parent.close();
@@ -87,13 +87,13 @@ public record ImageTarget(PinnedDirectory parent, Path path) {
     }
   }
 
-  /** What a failure to write in the directory above the image is thrown as. */
+  /** Returns the exception for a failure to write in the directory above the image. */
   static ImageException unwritable(PinnedDirectory parent, IOException e, Failure failure) {
     String why = "no image can be written in " + parent.name() + ": " + parent.explain(e);
     return failed(failure, e, unusable(failure, why, e));
   }
 
-  /** Refuses a path where something exists already, except an empty directory. */
+  /** Refuses a path that exists, except an empty directory. */
   static void requireUnused(PinnedDirectory parent, Path target, Failure failure)
       throws IOException {
     Path there = parent.path().resolve(target.getFileName());
@@ -102,7 +102,7 @@ public record ImageTarget(PinnedDirectory parent, Path path) {
     }
     if (!Files.isDirectory(there, LinkOption.NOFOLLOW_LINKS)) {
       throw unusable(
-          failure, target + " is not a directory: name one that does not exist yet", null);
+          failure, target + " is not a directory: name a path that does not exist", null);
     }
     if (!DurableFiles.list(there).isEmpty()) {
       throw unusable(
@@ -117,18 +117,18 @@ public record ImageTarget(PinnedDirectory parent, Path path) {
     }
   }
 
-  static void requireRoom(PinnedDirectory parent, long expectedBytes, Failure failure) {
-    long room = parent.path().toFile().getUsableSpace();
-    if (room < expectedBytes && parent.path().toFile().getTotalSpace() == 0) {
+  static void requireSpace(PinnedDirectory parent, long expectedBytes, Failure failure) {
+    long free = parent.path().toFile().getUsableSpace();
+    if (free < expectedBytes && parent.path().toFile().getTotalSpace() == 0) {
       throw unusable(
           failure,
           parent.name() + " is on a file system that stores nothing, such as /proc: choose another",
           null);
     }
-    if (room < expectedBytes) {
+    if (free < expectedBytes) {
       throw new DiskFullException(
           "%s has %s MiB free and the image of process %s needs about %s MiB: free some space or use another file system"
-              .formatted(parent.name(), room >> 20, failure.pid(), expectedBytes >> 20),
+              .formatted(parent.name(), free >> 20, failure.pid(), expectedBytes >> 20),
           failure);
     }
   }
@@ -137,7 +137,7 @@ public record ImageTarget(PinnedDirectory parent, Path path) {
     return new ImageException(ImageException.Reason.DIRECTORY, why, failure, cause);
   }
 
-  /** A full disk has a type of its own wherever it is detected. */
+  /** Returns the given exception, or a DiskFullException if the cause is a full disk. */
   static ImageException failed(Failure failure, IOException cause, ImageException otherwise) {
     String reason =
         String.valueOf(

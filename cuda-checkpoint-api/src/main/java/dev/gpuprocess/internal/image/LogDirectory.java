@@ -4,6 +4,7 @@ import dev.gpuprocess.error.CriuReport;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.ProcessUnreadableException;
+import dev.gpuprocess.internal.linux.Descriptors;
 import dev.gpuprocess.internal.linux.DirectoryMaker;
 import dev.gpuprocess.internal.linux.DurableFiles;
 import dev.gpuprocess.internal.linux.Leftovers;
@@ -11,6 +12,8 @@ import dev.gpuprocess.internal.linux.Ownership;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
+import java.io.RandomAccessFile;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.AccessDeniedException;
 import java.nio.file.DirectoryNotEmptyException;
 import java.nio.file.FileAlreadyExistsException;
@@ -26,9 +29,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A temporary directory for CRIU's log and statistics. It is not in the image, which may be
- * read-only, and of which nothing is left after a failed dump, when the log is needed most. Its
- * name identifies its creator, so that leftovers of dead controllers are recognized.
+ * A temporary directory for CRIU's log and statistics. The image may be read-only, and is removed
+ * after a failed dump, when the log is needed most. The name of the directory identifies its
+ * creator, so that leftovers of dead controllers are recognized.
  *
  * @param path the directory, mode 0700
  */
@@ -40,6 +43,11 @@ public record LogDirectory(Path path) {
 
   /** Marks a directory that an exception has named. */
   static final String KEPT = "named-in-an-exception";
+
+  /** The length of the beginning, and of the end, of a log that are kept in any case. */
+  static final long LOG_PART = 32 << 20;
+
+  private static final int PIECE = 1 << 20;
 
   private static final List<String> USUAL =
       List.of("criu.conf", "dump.log", "restore.log", "stats-dump", "stats-restore", KEPT);
@@ -65,7 +73,7 @@ public record LogDirectory(Path path) {
   }
 
   /**
-   * Creates it, and removes old ones that nobody needs any more.
+   * Creates the directory, and removes outdated log directories.
    *
    * @throws ImageException with reason DIRECTORY when it cannot be created
    */
@@ -89,22 +97,16 @@ public record LogDirectory(Path path) {
         e);
   }
 
-  /**
-   * Tells whether a recorded path has the name of a log directory.
-   *
-   * @param path a directory
-   * @return true when it may be removed
-   */
+  /** Returns whether a recorded path has the name of a log directory, which may be removed. */
   public static boolean isOne(Path path) {
     return String.valueOf(path.getFileName()).startsWith(PREFIX);
   }
 
   /**
-   * Tells whether a process has a file of this directory open. Only processes that we started can,
-   * if {@link #make} created it: with mode 0700, and ours.
+   * Returns whether a process has a file of this directory open. If {@link #make} created the
+   * directory, only processes started by this library can have one.
    *
-   * @param process a process
-   * @return false also when this is not such a directory
+   * @return false also when this is not a log directory
    */
   public boolean isHeldBy(ProcessIdentity process) {
     try {
@@ -125,7 +127,7 @@ public record LogDirectory(Path path) {
       }
       return false;
     } catch (AccessDeniedException e) {
-      LOG.warn("whether process {} writes to {} may not be known: {}", process, path, e.toString());
+      LOG.warn("it is unknown whether process {} writes to {}: {}", process, path, e.toString());
       return false;
     } catch (IOException e) {
       if (!process.isAlive()) {
@@ -154,7 +156,7 @@ public record LogDirectory(Path path) {
 
   /**
    * Removes the log directories of dead controllers from the temporary files, except those that an
-   * exception has named not long ago.
+   * exception has named recently.
    */
   public static void removeAbandoned() {
     new OldLogs(temporary()).removeAbandoned();
@@ -164,7 +166,7 @@ public record LogDirectory(Path path) {
    * Keeps the directory if an exception or one of its causes names a log in it, and removes it
    * otherwise.
    *
-   * @param thrown what a dump or restore threw
+   * @param thrown the exception of a dump or restore
    */
   public void endedWith(Throwable thrown) {
     if (isNamedIn(thrown)) {
@@ -174,7 +176,7 @@ public record LogDirectory(Path path) {
     }
   }
 
-  /** Whether an exception names a log here. */
+  /** Returns whether an exception names a log in this directory. */
   boolean isNamedIn(Throwable thrown) {
     if (thrown instanceof CriuReport criu
         && criu.criu().log() != null
@@ -184,7 +186,7 @@ public record LogDirectory(Path path) {
     return thrown.getCause() != null && isNamedIn(thrown.getCause());
   }
 
-  /** Keeps it for some time, or as long as it is one of the newest. */
+  /** Keeps the directory for some time, or longer while it is one of the newest. */
   void keep() {
     try {
       DurableFiles.write(path.resolve(KEPT), new byte[0]);
@@ -193,14 +195,55 @@ public record LogDirectory(Path path) {
     }
     try {
       for (Path file : DurableFiles.list(path)) {
-        LongLog.shorten(file, LongLog.PART);
+        shorten(file, LOG_PART);
       }
     } catch (IOException e) {
-      LOG.warn("a log in {} may take much room: {}", path, e.toString());
+      LOG.warn("a log in {} may be large: {}", path, e.toString());
     }
   }
 
-  /** Removes it if it is empty. */
+  /**
+   * Removes the middle of a long log, in place, because the disk may be full. CRIU repeats itself
+   * on some broken images and is killed only when its log has a GiB.
+   *
+   * @param part bytes at the beginning, and at the end, that stay
+   */
+  static void shorten(Path log, long part) throws IOException {
+    if (Files.size(log) <= 2 * part) {
+      return; // without opening it, which needs a descriptor, and a permission if CRIU is root's
+    }
+    try (RandomAccessFile file = Descriptors.readAndWrite(log)) {
+      long size = file.length();
+      byte[] note =
+          "\n(%s bytes are omitted here)\n"
+              .formatted(size - 2 * part)
+              .getBytes(StandardCharsets.UTF_8);
+      if (size <= 2 * part + note.length) {
+        return;
+      }
+      file.seek(part);
+      file.write(note);
+      file.setLength(moved(file, size - part, part + note.length));
+    }
+  }
+
+  /** Moves the end of a file to an earlier position, and returns where it ends there. */
+  private static long moved(RandomAccessFile file, long from, long to) throws IOException {
+    byte[] piece = new byte[PIECE];
+    long moved = 0;
+    while (true) {
+      file.seek(from + moved);
+      int count = file.read(piece);
+      if (count < 0) {
+        return to + moved;
+      }
+      file.seek(to + moved);
+      file.write(piece, 0, count);
+      moved += count;
+    }
+  }
+
+  /** Removes the directory if it is empty. */
   void deleteIfEmpty() {
     try {
       Files.deleteIfExists(path);
@@ -211,7 +254,7 @@ public record LogDirectory(Path path) {
     }
   }
 
-  /** Removes it, if it exists. Not to be called when an exception names the log in it. */
+  /** Removes the directory. Not to be called when an exception names a log in it. */
   public void delete() {
     try {
       remove();
@@ -230,8 +273,8 @@ public record LogDirectory(Path path) {
   }
 
   /**
-   * Removes the usual files in it, if nobody else can write there: without a free descriptor it
-   * cannot be listed.
+   * Removes the usual files, if only this user can write to the directory: without a free
+   * descriptor it cannot be listed.
    */
   private void removeUnseen(IOException why) throws IOException {
     try {

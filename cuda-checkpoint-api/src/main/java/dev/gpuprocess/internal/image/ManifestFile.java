@@ -29,9 +29,8 @@ import org.jspecify.annotations.Nullable;
  * Reads and writes {@code manifest.json}; {@code manifest.sha256} beside it, without which a
  * flipped bit in the manifest would go unnoticed; and {@code manifest.hmac} of images with a key.
  *
- * <p>Each manifest has exactly one text, and no other text is accepted: names that are repeated,
- * missing, unknown or written differently need no further thought. Every format begins with {@code
- * formatVersion}.
+ * <p>Each manifest has exactly one text, and no other text is accepted. This excludes repeated,
+ * missing, unknown and differently written names. Every format begins with {@code formatVersion}.
  */
 final class ManifestFile {
 
@@ -39,7 +38,7 @@ final class ManifestFile {
   static final String SUM_NAME = "manifest.sha256";
   static final String CODE_NAME = "manifest.hmac";
 
-  /** Far above the size of any real manifest, far below one that would hurt. */
+  /** Far above the size of any real manifest, and small enough to be read into memory. */
   static final int MAX_BYTES = 16 << 20;
 
   private static final int MAX_REASON = 200;
@@ -165,7 +164,7 @@ final class ManifestFile {
   private static ImageException untrusted(Path file, String why) {
     return new ImageException(
         ImageException.Reason.NOT_TRUSTED,
-        file + " " + why + ": find out where the image comes from",
+        file + " " + why + ": check the origin of the image",
         Failure.of("open", 0));
   }
 

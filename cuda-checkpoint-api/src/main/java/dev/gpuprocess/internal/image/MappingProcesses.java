@@ -18,13 +18,13 @@ import java.util.Set;
 import java.util.concurrent.atomic.AtomicBoolean;
 
 /**
- * Finds the living processes that map memory files of an image: those that came back from it and
- * were not resumed yet, and those whose controller died while it made it. Not those that cannot be
- * seen from this pid namespace.
+ * Finds the processes that map memory files of an image: restored processes that are not resumed,
+ * and processes whose controller died while it made the image. Processes outside of this pid
+ * namespace are not found.
  */
 final class MappingProcesses {
 
-  /** Those of its CUDA processes, in their namespace. */
+  /** The pids of the members, in their namespace. */
   private final Set<Integer> pids;
 
   /** The memory files by inode; device numbers are not those of {@code stat} on every system. */
@@ -36,10 +36,10 @@ final class MappingProcesses {
   }
 
   /**
-   * Looks at every process.
+   * Searches all processes.
    *
-   * @return who maps one, or may do so, as the end of a sentence about the image; empty when nobody
-   *     does
+   * @return the process that maps or may map a file, as the end of a sentence about the image;
+   *     empty when no process does
    */
   static Optional<String> of(PinnedDirectory image, Manifest manifest) throws IOException {
     if (manifest.memoryFiles().isEmpty()) {
@@ -73,7 +73,7 @@ final class MappingProcesses {
             }
           });
       return found.get()
-          ? Optional.of("is mapped by process %s, until that is resumed".formatted(process))
+          ? Optional.of("is mapped by process %s, until the process is resumed".formatted(process))
           : Optional.empty();
     } catch (ProcessUnreadableException e) {
       if (e.getCause() instanceof AccessDeniedException && !canBeOne(process)) {
@@ -89,8 +89,8 @@ final class MappingProcesses {
   }
 
   /**
-   * Of a process whose mappings may not be read: one that came back has the pid that it had, in the
-   * namespace that it is in.
+   * Returns whether a process with unreadable mappings can be a restored one, which has its pid in
+   * the image in its own pid namespace.
    */
   private boolean canBeOne(int process) {
     return pids.contains(ProcFs.innermostPid(process).orElse(process));

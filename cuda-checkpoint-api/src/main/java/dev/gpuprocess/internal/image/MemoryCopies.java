@@ -18,13 +18,13 @@ import java.util.Map;
 import java.util.Optional;
 
 /**
- * The memory files of an image in host memory, where they are written while they are verified: a
- * restore reads a disk once, and has the memory in huge pages. Those of an image that is in memory
- * itself are not copied. For one thread.
+ * Copies of the memory files of an image in host memory, made while the files are verified: a
+ * restore reads the disk once, and has the memory in huge pages. Files that are in memory are not
+ * copied. For one thread.
  */
 final class MemoryCopies implements AutoCloseable {
 
-  /** None. */
+  /** No copies. */
   static final MemoryCopies NONE = new MemoryCopies(Map.of(), "");
 
   private final Map<String, NamelessFile> files;
@@ -35,7 +35,7 @@ final class MemoryCopies implements AutoCloseable {
     this.note = note;
   }
 
-  /** Makes room for all memory files of an image, or for none. */
+  /** Takes memory for all memory files of an image, or for none. */
   static MemoryCopies of(Manifest manifest, PinnedDirectory image, HostMemoryPool pool)
       throws IOException {
     List<MemoryFile> all = manifest.memoryFiles();
@@ -56,17 +56,17 @@ final class MemoryCopies implements AutoCloseable {
     }
   }
 
-  /** What was done, or why not, for an operator; empty where there is nothing to do. */
+  /** Returns the note of the step: the copies, or why there are none. May be empty. */
   String note() {
     return note;
   }
 
-  /** A path of the copy of a file, as long as this is open; empty when there is none. */
+  /** Returns a path of the copy of a file, valid while this is open; empty for no copy. */
   Optional<Path> path(MemoryFile file) {
     return Optional.ofNullable(files.get(file.file())).map(NamelessFile::path);
   }
 
-  /** Whether a file is copied. */
+  /** Returns whether a file is copied. */
   boolean has(ImageFile file) {
     return files.containsKey(file.path());
   }
@@ -74,8 +74,7 @@ final class MemoryCopies implements AutoCloseable {
   /**
    * Copies a file.
    *
-   * @param file as the manifest has it
-   * @return the file with the checksums of what was copied
+   * @return the file with the checksums of the copy
    */
   ImageFile copy(PinnedDirectory image, ImageFile file, WorkLimit reading) throws IOException {
     NamelessFile copy = files.get(file.path());
@@ -87,10 +86,16 @@ final class MemoryCopies implements AutoCloseable {
         BlockFile direct = BlockFile.openToRead(path, true);
         BlockFile to = BlockFile.open(copy.path(), false)) {
       to.prepare(0, file.bytes());
-      // A disk has its best number of readers, and memory more of them.
+      // Reading from memory scales with more threads than reading from a disk.
       IoExecutor threads = cached.isCached(0) ? IoExecutor.copying() : IoExecutor.streaming();
-      return new SummedCopy(offset -> cached.isCached(offset) ? cached : direct, to, reading::check)
-          .run(file.path(), file.bytes(), file.checksum(), threads);
+      return FileChecksums.copy(
+          file.path(),
+          file.bytes(),
+          file.checksum(),
+          offset -> cached.isCached(offset) ? cached : direct,
+          to,
+          threads,
+          reading);
     }
   }
 

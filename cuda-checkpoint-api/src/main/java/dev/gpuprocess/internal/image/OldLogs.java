@@ -18,10 +18,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The log directories among the temporary files. One that an exception has named stays for an hour;
- * for a day if it is among the newest hundred of them, so that who tries again and again does not
- * fill the disk; and longer if it is among the newest ten. Others belong to a call that is under
- * way, or to a JVM that died.
+ * The log directories among the temporary files. A directory that an exception has named stays for
+ * an hour, the newest hundred of them for a day, and the newest ten longer, so that repeated
+ * failures do not fill the disk. Other directories belong to a call under way or to a dead JVM.
  */
 final class OldLogs {
 
@@ -31,10 +30,10 @@ final class OldLogs {
   private static final int OF_A_DAY = 100;
   private static final Duration DAY = Duration.ofDays(1);
 
-  /** For an operator to look, and for a recovery to need the logs of a dead JVM. */
+  /** The time for an operator to read a log, and for a recovery to use the logs of a dead JVM. */
   private static final Duration HOUR = Duration.ofHours(1);
 
-  /** When an exception named it, read once: other JVMs remove such directories too. */
+  /** A directory and the time when an exception named it; other JVMs may remove directories. */
   private record Named(Path directory, Instant time) {}
 
   private final Path temporary;
@@ -43,12 +42,12 @@ final class OldLogs {
     this.temporary = temporary;
   }
 
-  /** Removes what nobody needs any more, and what dead JVMs left more than an hour ago. */
+  /** Removes outdated directories, and those that dead JVMs left more than an hour ago. */
   void removeOutdated() {
     remove(HOUR);
   }
 
-  /** The same, including what dead JVMs left just now. */
+  /** Removes outdated directories, and all that dead JVMs left. */
   void removeAbandoned() {
     remove(Duration.ZERO);
   }
@@ -79,7 +78,7 @@ final class OldLogs {
     }
   }
 
-  /** Other users can give their directories such names too. */
+  /** Checks the owner, because other users can give their directories such names. */
   private static boolean isOurs(Path directory) throws IOException {
     try {
       return Files.isDirectory(directory, LinkOption.NOFOLLOW_LINKS)

@@ -22,13 +22,13 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * Compares CRIU's memory images with their page maps. CRIU loops for ever on a {@code pages-N.img}
- * that is shorter than {@code pagemap-*.img} says, whatever the manifest says about the two, so
- * this is checked before the dumped process may die and before each restore.
+ * Compares CRIU's memory images with their page maps. CRIU loops endlessly on a {@code pages-N.img}
+ * that is shorter than {@code pagemap-*.img} requires, even if both match the manifest. Therefore
+ * this is checked before the dumped process may be killed and before each restore.
  *
  * <p>A page map is two magic numbers and then records of a length and a protobuf message: first
- * {@code pagemap_head}, then one {@code pagemap_entry} for each run of pages. These messages are
- * flat, so a few lines of code read them, and an image is checked independently of the CRIU driver.
+ * {@code pagemap_head}, then one {@code pagemap_entry} for each run of pages. The messages are flat
+ * and decoded here, so that an image is checked without a CRIU driver.
  */
 final class PageMaps {
 
@@ -57,7 +57,7 @@ final class PageMaps {
 
   /**
    * Checks every page map in a directory of CRIU image files, and that no memory image is longer
-   * than the page maps say: a sparse file of a few blocks can be terabytes long.
+   * than the page maps require: a sparse file of a few blocks can be terabytes long.
    */
   static void requireComplete(PinnedDirectory image, Path images, String operation, long pid)
       throws IOException {
@@ -88,7 +88,7 @@ final class PageMaps {
     if (bytes > needed) {
       throw new ImageException(
           ImageException.Reason.CORRUPT,
-          "%s has %s bytes but the page maps say %s: it was altered; use another copy of the image"
+          "%s has %s bytes but the page maps require %s: it was altered; use another copy of the image"
               .formatted(file, bytes, needed),
           Failure.of(operation, pid));
     }

@@ -2,76 +2,103 @@ package dev.gpuprocess.internal.image;
 
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageException;
-import dev.gpuprocess.image.ImageKey;
-import dev.gpuprocess.image.Manifest;
-import dev.gpuprocess.internal.linux.DurableFiles;
-import dev.gpuprocess.internal.linux.StagingName;
-import dev.gpuprocess.internal.text.Printable;
+import dev.gpuprocess.image.PruneReport;
+import dev.gpuprocess.internal.state.ImageEntry;
+import dev.gpuprocess.internal.state.Journal;
+import dev.gpuprocess.options.RetentionPolicy;
+import dev.gpuprocess.options.RetentionPolicy.OnePer;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.Path;
+import java.time.Duration;
+import java.time.Instant;
 import java.util.ArrayList;
 import java.util.Collections;
-import java.util.Comparator;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
-import org.jspecify.annotations.Nullable;
+import java.util.Set;
+import java.util.function.Consumer;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** Removes images that are superseded by a newer one beside them. */
+/**
+ * Removes images that newer ones supersede. Images belong together if they are of the same process,
+ * by pid and command line. The newest image that verifies always stays, and so do images that are
+ * in use or do not verify. An image that is being removed becomes a partial image first, which a
+ * journal entry names. No lock of a process is taken. Safe for use by several threads.
+ */
 public final class Retention {
 
-  private static final Logger LOG = LoggerFactory.getLogger(Retention.class);
+  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
-  private final ImageDirectory newest;
-  private final @Nullable ImageKey key;
+  private final StoreDirectory store;
+  private final Journal journal;
 
-  /**
-   * Prepares; changes nothing.
-   *
-   * @param newest the image that supersedes the others
-   * @param key what the images are signed with; null for none
-   */
-  public Retention(ImageDirectory newest, @Nullable ImageKey key) {
-    this.newest = newest;
-    this.key = key;
+  public Retention(StoreDirectory store, Journal journal) {
+    this.store = store;
+    this.journal = journal;
+  }
+
+  private record Group(int pid, List<String> commandLine) {
+    static Group of(ImageDirectory image) {
+      return new Group(image.manifest().pid(), image.manifest().commandLine());
+    }
   }
 
   /**
-   * Removes, oldest first, the images beside the newest that are of the same process (by pid and
-   * command line) and were made before it. The images that stay are verified first, every byte; an
-   * image that fails neither counts nor is removed. Links are not followed, and anything that is
-   * not a complete image of ours is left alone, as is one that is being read or restored, except
-   * partial images whose makers died on this machine ({@link AbandonedImage#removeIn}); an image
-   * that is being removed becomes partial first. An interrupt does not stop this; the thread stays
+   * Removes the images before one image. The images that stay are verified first; an image that
+   * does not verify neither counts nor is removed. An interrupt changes nothing; the thread stays
    * interrupted.
    *
-   * @param count how many stay, including the newest; at least 1
-   * @return what was removed, oldest first
-   * @throws IllegalArgumentException when the count is less than 1
-   * @throws ImageException when the newest fails verification, in which case nothing was removed,
-   *     or when something cannot be removed
+   * @param newest an image in the directory
+   * @param keep how many images stay, including this one; at least 1
+   * @return the removed images, oldest first
+   * @throws IllegalArgumentException when the number is less than 1
+   * @throws ImageException when the newest image does not verify, in which case nothing is removed,
+   *     or when an image cannot be removed
    */
-  public List<Path> keep(int count) {
-    if (count < 1) {
+  public List<Path> removeOlder(ImageDirectory newest, int keep) {
+    if (keep < 1) {
       throw new IllegalArgumentException(
-          "the newest image always stays, so the count must be at least 1, not " + count);
+          "the newest image always stays, so the count must be at least 1, not " + keep);
     }
     newest.verify();
-    AbandonedImage.removeIn(parent());
+    AbandonedImage.removeIn(store.path());
     int kept = 1;
     List<ImageDirectory> superseded = new ArrayList<>();
-    for (ImageDirectory image : olderOnes()) {
-      if (kept == count) {
-        superseded.add(image);
+    for (ImageDirectory image : store.read().images()) {
+      if (!Group.of(image).equals(Group.of(newest))
+          || !image.manifest().created().isBefore(newest.manifest().created())) {
+        continue;
+      }
+      if (kept == keep) {
+        superseded.add(0, image);
       } else if (verifies(image)) {
         kept++;
       }
     }
-    Collections.reverse(superseded);
-    return superseded.stream().filter(this::remove).map(ImageDirectory::path).toList();
+    List<Path> removed = new ArrayList<>();
+    journalled(
+        superseded,
+        newest,
+        image -> {
+          try {
+            remove(image, newest, true, removed)
+                .ifPresent(why -> LOG.info("{} stays for now: it {}", image.path(), why));
+          } catch (IOException e) {
+            throw new ImageException(
+                ImageException.Reason.UNWRITABLE,
+                "%s cannot be removed (%s): newer images were not touched"
+                    .formatted(image.path(), e),
+                Failure.of("keep", 0),
+                e);
+          }
+        });
+    return removed;
   }
 
   private static boolean verifies(ImageDirectory image) {
@@ -79,80 +106,129 @@ public final class Retention {
       image.verify();
       return true;
     } catch (ImageException e) {
-      LOG.warn(
-          "{} is left alone and not counted, as it cannot be verified: {}",
-          Printable.of(image.path().toString()),
-          e.getMessage());
+      LOG.warn("{} neither counts nor is removed: {}", image.path(), e.getMessage());
       return false;
     }
   }
 
-  /** Those of the same process, newest first. */
-  private List<ImageDirectory> olderOnes() {
-    List<ImageDirectory> older = new ArrayList<>();
+  /**
+   * Removes the images that a policy does not keep, oldest first. An image that a process maps
+   * stays.
+   *
+   * @throws ImageException when the directory cannot be read, or too many files are open
+   */
+  public PruneReport prune(RetentionPolicy policy, VerificationCache verification) {
     try {
-      for (Path entry : DurableFiles.list(parent())) {
-        if (Files.isRegularFile(entry.resolve(ManifestFile.NAME)) && !isHalf(entry)) {
-          addIfOlder(entry, older);
+      AbandonedImage.removeIn(store.path());
+    } catch (ImageException e) {
+      LOG.warn("partial images in {} stay: {}", store.path(), e.getMessage());
+    }
+    List<ImageDirectory> images = store.read().images();
+    verification.retain(images.stream().map(ImageDirectory::path).toList());
+    Map<Group, List<ImageDirectory>> groups = new LinkedHashMap<>();
+    for (ImageDirectory image : images) {
+      groups.computeIfAbsent(Group.of(image), none -> new ArrayList<>()).add(image);
+    }
+    List<Path> removed = new ArrayList<>();
+    Map<Path, String> spared = new LinkedHashMap<>();
+    for (List<ImageDirectory> group : groups.values()) {
+      prune(policy, verification, group, removed, spared);
+    }
+    return new PruneReport(removed, spared);
+  }
+
+  /** Prunes the images of one process, which are given newest first. */
+  private void prune(
+      RetentionPolicy policy,
+      VerificationCache verification,
+      List<ImageDirectory> images,
+      List<Path> removed,
+      Map<Path, String> spared) {
+    if (kept(policy, images).size() == images.size()) {
+      return;
+    }
+    List<ImageDirectory> sound = new ArrayList<>(images);
+    while (!sound.isEmpty()) {
+      ImageDirectory newest = sound.get(0);
+      Optional<ImageException> fault = verification.fault(newest);
+      if (fault.isEmpty()) {
+        break;
+      }
+      String why = String.valueOf(fault.get().getMessage());
+      LOG.warn("{} neither counts nor is removed: {}", newest.path(), why);
+      spared.put(newest.path(), "does not verify: " + why);
+      sound.remove(0);
+    }
+    List<ImageDirectory> superseded = new ArrayList<>(sound);
+    superseded.removeAll(kept(policy, sound));
+    Collections.reverse(superseded);
+    if (!superseded.isEmpty()) {
+      ImageDirectory newest = sound.get(0);
+      journalled(
+          superseded,
+          newest,
+          image -> {
+            try {
+              remove(image, newest, false, removed).ifPresent(why -> spared.put(image.path(), why));
+            } catch (IOException | ImageException e) {
+              spared.put(image.path(), "cannot be removed: " + e.getMessage());
+            }
+          });
+    }
+  }
+
+  /** Returns the images of one process, given newest first, that a policy keeps. */
+  private static Set<ImageDirectory> kept(RetentionPolicy policy, List<ImageDirectory> images) {
+    Set<ImageDirectory> kept =
+        new HashSet<>(images.subList(0, Math.min(images.size(), policy.keepLast())));
+    for (OnePer rule : policy.intervals()) {
+      Set<Long> intervals = new HashSet<>();
+      for (ImageDirectory image : images) {
+        Instant created = image.manifest().created();
+        Duration age = Duration.between(created, images.get(0).manifest().created());
+        long interval = Math.floorDiv(created.getEpochSecond(), rule.interval().toSeconds());
+        if (age.compareTo(rule.span()) < 0 && intervals.add(interval)) {
+          kept.add(image);
         }
       }
-    } catch (IOException e) {
-      throw failed(parent(), e);
     }
-    older.sort(
-        Comparator.comparing((ImageDirectory image) -> image.manifest().created()).reversed());
-    return older;
+    return kept;
   }
 
-  private static boolean isHalf(Path entry) {
-    return StagingName.parse(String.valueOf(entry.getFileName())).isPresent();
-  }
-
-  private void addIfOlder(Path entry, List<ImageDirectory> older) {
+  private void journalled(
+      List<ImageDirectory> superseded, ImageDirectory newest, Consumer<ImageDirectory> removal) {
+    // An image has the name of a partial image while it is removed; a recovery must find it.
+    ImageEntry entry = journal.writeImage(newest.manifest().pid(), newest.path(), null);
     try {
-      ImageDirectory image = ImageDirectory.open(entry, key);
-      Manifest mine = newest.manifest();
-      Manifest other = image.manifest();
-      if (other.pid() == mine.pid()
-          && other.commandLine().equals(mine.commandLine())
-          && other.created().isBefore(mine.created())) {
-        older.add(image);
-      }
-    } catch (ImageException e) {
-      LOG.debug("{} is not an image of ours: {}", Printable.of(entry.toString()), e.getMessage());
+      superseded.forEach(removal);
+    } finally {
+      entry.close();
     }
   }
 
-  private boolean remove(ImageDirectory image) {
+  /**
+   * Removes an image, unless it is in use or another controller has removed it.
+   *
+   * @param evenIfMapped whether processes may map memory files of the image
+   * @return the reason why it stays, as the end of a sentence about it
+   * @throws IOException when it cannot be removed
+   */
+  private Optional<String> remove(
+      ImageDirectory image, ImageDirectory newest, boolean evenIfMapped, List<Path> removed)
+      throws IOException {
+    Optional<String> obstacle;
     try {
-      Optional<String> inTheWay = ImageRemoval.of(image, key).run(held -> Optional.empty());
-      if (inTheWay.isPresent()) {
-        LOG.info("{} stays for now: it {}", image.path(), inTheWay.get());
-        return false;
-      }
-    } catch (IOException e) {
+      obstacle = new ImageRemoval(image, store.key()).run(evenIfMapped);
+    } catch (IOException | ImageException e) {
       if (Files.notExists(image.path(), LinkOption.NOFOLLOW_LINKS)) {
-        return false; // another controller was faster
+        return Optional.empty();
       }
-      throw failed(image.path(), e);
+      throw e;
     }
-    LOG.info("{} is removed: {} supersedes it", image.path(), newest.path());
-    return true;
-  }
-
-  private Path parent() {
-    Path parent = newest.path().toAbsolutePath().getParent();
-    if (parent == null) {
-      throw new IllegalArgumentException(newest.path() + " has no parent directory");
+    if (obstacle.isEmpty()) {
+      LOG.info("{} is removed: {} supersedes it", image.path(), newest.path());
+      removed.add(image.path());
     }
-    return parent;
-  }
-
-  private static ImageException failed(Path path, IOException e) {
-    return new ImageException(
-        ImageException.Reason.UNWRITABLE,
-        "%s cannot be removed or searched (%s): newer images were not touched".formatted(path, e),
-        Failure.of("keep", 0),
-        e);
+    return obstacle;
   }
 }

@@ -8,26 +8,32 @@ import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.ImageKey;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.image.MemoryFile;
+import dev.gpuprocess.internal.state.ImageEntry;
+import dev.gpuprocess.internal.linux.Descriptors;
 import dev.gpuprocess.internal.linux.DurableFiles;
 import dev.gpuprocess.internal.linux.FileSystemStatus;
+import dev.gpuprocess.internal.linux.IoExecutor;
+import dev.gpuprocess.internal.linux.Ownership;
 import dev.gpuprocess.internal.linux.PinnedDirectory;
-import dev.gpuprocess.internal.state.ImageEntry;
+import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
+import java.nio.file.FileSystemException;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.CompletableFuture;
 import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * An image that is being written. It is written to a directory {@code .gpuprocess-....partial}
- * beside its final place, and gets its name in one atomic step when it is complete and on disk.
- * Closing removes an image that was not published. For one thread at a time.
+ * An image under way, in a directory {@code .gpuprocess-....partial} beside its final place. The
+ * directory gets the final name in one atomic step when the image is complete and on disk. Closing
+ * removes an image that was not published. For one thread at a time.
  */
 public final class StagedImage implements AutoCloseable {
 
@@ -59,10 +65,10 @@ public final class StagedImage implements AutoCloseable {
   /**
    * Starts an image.
    *
-   * @param directory where it will be; must not exist, or be empty; missing directories above it
-   *     are created
+   * @param directory the place of the image: a path that does not exist, or an empty directory.
+   *     Missing directories above it are created
    * @param process the process to dump, named in exceptions and by {@link AbandonedImage#in}
-   * @param expectedBytes how much space it will need
+   * @param expectedBytes the expected size of the image
    * @param key the key to sign the image with; null for none
    * @return the image, with empty directories
    * @throws ImageException with reason DIRECTORY when the directory cannot be used
@@ -76,12 +82,12 @@ public final class StagedImage implements AutoCloseable {
   /**
    * Starts an image whose log directory is already chosen.
    *
-   * @param directory where it will be; must not exist, or be empty; missing directories above it
-   *     are created
+   * @param directory the place of the image: a path that does not exist, or an empty directory.
+   *     Missing directories above it are created
    * @param process the process to dump, named in exceptions and by {@link AbandonedImage#in}
-   * @param expectedBytes how much space it will need
+   * @param expectedBytes the expected size of the image
    * @param key the key to sign the image with; null for none
-   * @param log where {@link #work} will be
+   * @param log the directory that {@link #work} creates
    * @return the image, with empty directories
    * @throws ImageException with reason DIRECTORY when the directory cannot be used
    * @throws DiskFullException when the file system has too little space
@@ -109,17 +115,17 @@ public final class StagedImage implements AutoCloseable {
   }
 
   /**
-   * Has the journal entry of this image removed when this is closed.
+   * Removes a journal entry when this is closed.
    *
-   * @param written before this was created
+   * @param written the entry that names this image
    */
   public void removesWhenClosed(ImageEntry written) {
     entry = written;
   }
 
   /**
-   * Removes what dead makers left: nothing else may ever do so, as their journal may be gone.
-   * Spares partial images from before the last boot, or of other machines that share the directory.
+   * Removes the partial images of dead makers, whose journal may be lost. Partial images from
+   * before the last boot, or of other machines, stay.
    */
   static void removeAbandoned(PinnedDirectory parent) {
     try {
@@ -130,16 +136,15 @@ public final class StagedImage implements AutoCloseable {
   }
 
   /**
-   * The directory that CRIU writes its image files to. The path goes through a descriptor of this
-   * process ({@code /proc/self/fd}), so another process must be given a descriptor of it.
-   *
-   * @return an existing directory, until this is closed
+   * Returns the directory for CRIU's image files, which exists until this is closed. The path is a
+   * descriptor of this process ({@code /proc/self/fd}), so another process needs a descriptor of
+   * the directory.
    */
   public Path images() {
     return staging.images();
   }
 
-  /** Whether it is on a file system in memory, which keeps nothing on a disk. */
+  /** Returns whether the image is on a file system in memory. */
   public boolean isInMemory() {
     try {
       return FileSystemStatus.of(images()).isInMemory();
@@ -149,10 +154,9 @@ public final class StagedImage implements AutoCloseable {
   }
 
   /**
-   * The temporary directory that CRIU writes its log and statistics to. It stays when this is
-   * closed, because exceptions name the log, except after {@link #logUnwanted}.
+   * Creates and returns the temporary directory for CRIU's log and statistics. It stays when this
+   * is closed, because exceptions name the log, except after {@link #logUnwanted}.
    *
-   * @return an existing directory
    * @throws ImageException with reason DIRECTORY when it cannot be created
    */
   public Path work() {
@@ -163,10 +167,8 @@ public final class StagedImage implements AutoCloseable {
   }
 
   /**
-   * Writes a file beside those of CRIU; the manifest will list it too.
+   * Writes a file beside CRIU's files; the manifest lists it too.
    *
-   * @param name its name
-   * @param content its content
    * @throws DiskFullException when the file system is full
    * @throws ImageException when it cannot be written
    */
@@ -179,10 +181,9 @@ public final class StagedImage implements AutoCloseable {
   }
 
   /**
-   * Makes the directory for memory files, which are written beside CRIU's files, unless it is
-   * there.
+   * Creates the directory for memory files, unless it exists.
    *
-   * @return the directory, with what was said of {@link #images}
+   * @return a path like that of {@link #images}
    * @throws DiskFullException when the file system is full
    * @throws ImageException when it cannot be made
    */
@@ -201,7 +202,7 @@ public final class StagedImage implements AutoCloseable {
   /**
    * Removes memory files that were added, and their directory after the last one.
    *
-   * @param files some that were added
+   * @param files added files
    * @throws ImageException when they cannot be removed
    */
   public void removeMemory(List<ImageFile> files) {
@@ -219,25 +220,20 @@ public final class StagedImage implements AutoCloseable {
     }
   }
 
-  /**
-   * Adds a memory file that is complete; the manifest will list it too.
-   *
-   * @param file the file, with its checksums
-   */
+  /** Adds a complete memory file with its checksums; the manifest lists it too. */
   public void addMemory(ImageFile file) {
     memory.add(file);
   }
 
-  /** Which checksums the files of this image have. */
+  /** Returns the kind of checksums of this image. */
   public Checksum checksum() {
     return key == null ? Checksum.CRC32C : Checksum.SHA256;
   }
 
   /**
-   * What a failure to write one of its files is thrown as.
+   * Returns the exception for a failure to write a file of the image.
    *
-   * @param e the failure
-   * @return of a type of its own when the disk is full
+   * @return a DiskFullException when the disk is full
    */
   public ImageException incomplete(IOException e) {
     String why =
@@ -253,8 +249,7 @@ public final class StagedImage implements AutoCloseable {
    * writes the manifest, and gives the image its name. When this returns, the image survives a
    * power failure. Not bounded in time: a disk that hangs blocks this method and {@link #close}.
    *
-   * @param manifest creates the manifest from the list of files
-   * @return the image
+   * @param manifest makes the manifest of the files
    * @throws DiskFullException when the file system is full
    * @throws ImageException when anything else is wrong; closing this then leaves nothing at the
    *     image's path
@@ -263,8 +258,8 @@ public final class StagedImage implements AutoCloseable {
     PinnedDirectory image = staging.held();
     writeback.close();
     try {
-      List<ImageFile> files = new ArrayList<>(ImageSealer.files(staging, checksum(), pid));
-      ImageSealer.requireNoOther(image, memory);
+      List<ImageFile> files = new ArrayList<>(summed(image));
+      requireNoOther(image);
       files.addAll(memory);
       Manifest sealed = manifest.apply(files);
       write(sealed);
@@ -281,13 +276,80 @@ public final class StagedImage implements AutoCloseable {
     }
   }
 
+  /**
+   * Makes CRIU's files private, checks that the memory is complete, and computes checksums while
+   * the files are synced.
+   */
+  private List<ImageFile> summed(PinnedDirectory image) throws IOException {
+    List<Path> files = DurableFiles.list(staging.images());
+    for (Path file : files) {
+      makePrivate(image, file);
+    }
+    PageMaps.requireComplete(image, staging.images(), "dump", pid);
+    try (IoExecutor disk = IoExecutor.disk();
+        IoExecutor cores = IoExecutor.cores()) {
+      List<CompletableFuture<Path>> syncs = new ArrayList<>();
+      List<FileChecksums> sums = new ArrayList<>();
+      WorkLimit unlimited = WorkLimit.readingAtLength("dump", pid, () -> false);
+      for (Path file : files) {
+        syncs.add(disk.start(() -> synced(file)));
+        String name = image.path().relativize(file).toString();
+        sums.add(FileChecksums.start(cores, image, name, checksum(), unlimited));
+      }
+      List<ImageFile> summed = new ArrayList<>();
+      for (FileChecksums file : sums) {
+        summed.add(file.await());
+      }
+      for (CompletableFuture<Path> sync : syncs) {
+        IoExecutor.await(sync);
+      }
+      return summed;
+    } catch (IllegalArgumentException e) {
+      throw new IOException("CRIU wrote a file that an image cannot hold: " + e.getMessage(), e);
+    }
+  }
+
+  /**
+   * Refuses memory files that the manifest will not list: a restore would refuse the image when the
+   * process is gone.
+   */
+  private void requireNoOther(PinnedDirectory image) throws IOException {
+    Path directory = image.path().resolve(MemoryFile.DIRECTORY);
+    if (!Files.exists(directory, LinkOption.NOFOLLOW_LINKS)) {
+      return;
+    }
+    for (Path file : DurableFiles.list(directory)) {
+      String name = image.path().relativize(file).toString();
+      if (memory.stream().noneMatch(each -> each.path().equals(name))) {
+        throw new FileSystemException(
+            image.shown(file).toString(), null, "does not belong to the image");
+      }
+    }
+  }
+
+  private static void makePrivate(PinnedDirectory image, Path file) throws IOException {
+    if (!Files.isRegularFile(file, LinkOption.NOFOLLOW_LINKS)) {
+      throw new FileSystemException(
+          image.shown(file).toString(), null, "is not a regular file, and CRIU writes no others");
+    }
+    // Files that a root CRIU wrote for another user stay root's. Only this user can enter their
+    // directory.
+    if (!Ownership.of(file).isRootsAndNotOurs()) {
+      Files.setPosixFilePermissions(file, DurableFiles.PRIVATE_FILE);
+    }
+  }
+
+  private static Path synced(Path file) throws IOException {
+    Descriptors.sync(file);
+    return file;
+  }
+
   private void write(Manifest manifest) throws IOException {
     Path image = staging.held().path();
     byte[] text = ManifestFile.write(manifest);
     byte[] sum = ManifestFile.sum(text);
     byte[] code = key == null ? null : ManifestFile.code(text, key);
-    // The process is about to be killed because this image exists, so it must be possible to open
-    // it.
+    // The process is killed when this image exists, so the image must be readable.
     ManifestFile.read(target.resolve(ManifestFile.NAME), text, sum, code, key);
     DurableFiles.write(image.resolve(ManifestFile.NAME), text);
     DurableFiles.write(image.resolve(ManifestFile.SUM_NAME), sum);
@@ -296,29 +358,25 @@ public final class StagedImage implements AutoCloseable {
     }
   }
 
-  /** Has a published image removed when this is closed, because its process lives on. */
+  /** Removes a published image when this is closed, because its process is still alive. */
   public void retractWhenClosed() {
     published = false;
   }
 
-  /** Has CRIU's log removed when this is closed, because CRIU succeeded. */
+  /** Removes CRIU's log when this is closed, because CRIU succeeded. */
   public void logUnwanted() {
     logUnwanted = true;
   }
 
-  /**
-   * Has CRIU's log removed when this is closed, unless an exception names it.
-   *
-   * @param thrown what the dump throws
-   */
+  /** Removes CRIU's log when this is closed, unless the exception of the dump names it. */
   public void endedWith(Throwable thrown) {
     ending = thrown;
   }
 
   /**
    * Removes an image that was not published, the log when it is not needed, and the journal entry.
-   * Does nothing the second time: of several disk tasks that were given up each closes it when its
-   * disk answers, and the numbers of its descriptors may be others' by then.
+   * A second call does nothing: each abandoned disk task closes the image when the disk answers,
+   * and its descriptor numbers may be in use for other files then.
    */
   @Override
   public synchronized void close() {

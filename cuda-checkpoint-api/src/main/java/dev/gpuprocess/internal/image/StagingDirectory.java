@@ -19,8 +19,9 @@ import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The directory in which an image is written. It and its parent are pinned by descriptors, so that
- * users who can write to the parent cannot redirect what we write, change or remove here.
+ * The directory in which an image is written. The directory and its parent are pinned by
+ * descriptors, so that users who can write to the parent cannot redirect the writes and removals of
+ * this JVM.
  */
 final class StagingDirectory implements AutoCloseable {
 
@@ -36,7 +37,7 @@ final class StagingDirectory implements AutoCloseable {
   }
 
   /**
-   * Creates one that contains only the directory for the CRIU image files; closing it closes the
+   * Creates a staging directory with an empty directory for CRIU's files. Closing it closes the
    * parent.
    */
   static StagingDirectory make(PinnedDirectory parent, ProcessIdentity process) throws IOException {
@@ -68,19 +69,20 @@ final class StagingDirectory implements AutoCloseable {
     }
   }
 
-  /** Refuses a directory that another user has put in the place of ours. */
+  /** Refuses a directory that another user has put there. */
   private static void requirePrivate(PinnedDirectory staging) throws IOException {
     if (!Ownership.of(staging).isOurs()) {
       throw replaced(staging.name());
     }
-    // Not by its name, which could be another directory by now.
+    // The name could lead to another directory now.
     Files.setPosixFilePermissions(staging.path(), DurableFiles.PRIVATE_DIRECTORY);
   }
 
   /**
-   * Takes over one whose maker has ended, under a name of this JVM; closing it closes the parent.
+   * Takes over a staging directory whose maker has ended, under a name of this JVM. Closing it
+   * closes the parent.
    *
-   * @return empty when another process takes it over or removes it
+   * @return empty when another process was faster
    */
   static Optional<StagingDirectory> adopt(PinnedDirectory parent, AbandonedImage left)
       throws IOException {
@@ -99,8 +101,8 @@ final class StagingDirectory implements AutoCloseable {
   }
 
   /**
-   * Leaves it to the next copy of the same image in this directory, which continues it, or to the
-   * next image that is written there, which removes it. This JVM counts as ended for it.
+   * Leaves the directory as if this JVM had ended: the next copy of the same image continues it,
+   * and any other image that is written beside it removes it.
    */
   void abandon() throws IOException {
     try {
@@ -111,19 +113,19 @@ final class StagingDirectory implements AutoCloseable {
     }
   }
 
-  /** The directory, by its descriptor. */
+  /** Returns the pinned directory. */
   PinnedDirectory held() {
     return staging;
   }
 
-  /** The directory of the CRIU image files. */
+  /** Returns the directory of CRIU's image files. */
   Path images() {
     return staging.path().resolve(ImageDirectory.IMAGES);
   }
 
   /**
-   * Syncs its directories, gives it its final name in one step, and syncs the name. The files in it
-   * are on the disk already.
+   * Syncs the directories, renames the staging directory to its final name, and syncs the name. The
+   * files must be on the disk.
    */
   void publish(Path target) throws IOException {
     for (String name : List.of(MemoryFile.DIRECTORY, ImageDirectory.IMAGES)) {
@@ -143,17 +145,17 @@ final class StagingDirectory implements AutoCloseable {
     Descriptors.sync(parent.path());
   }
 
-  /** Whether it was given its final name. */
+  /** Returns whether the directory has its final name. */
   boolean hasItsName() {
     return moved != null;
   }
 
   /**
-   * Removes it with its content; its final name goes first, atomically. If that fails it is removed
-   * later, unless it still has its final name.
+   * Removes the directory with its content; its final name is removed first, atomically. If that
+   * fails, the directory is removed later, unless it still has its final name.
    *
-   * @throws FileSystemException when it was moved away since it got its final name; it stays then,
-   *     and so does what has its name now
+   * @throws FileSystemException when the directory was moved away from its final name; it stays,
+   *     and so does a directory that has the name now
    */
   void remove() throws IOException {
     try {
@@ -170,7 +172,7 @@ final class StagingDirectory implements AutoCloseable {
     if (moved != null) {
       if (!staging.isAt(moved)) {
         throw new FileSystemException(
-            staging.name().toString(), null, "was moved since, and stays where it is");
+            staging.name().toString(), null, "was moved, and stays where it is");
       }
       Files.move(moved, ownPath(), StandardCopyOption.ATOMIC_MOVE);
       moved = null;

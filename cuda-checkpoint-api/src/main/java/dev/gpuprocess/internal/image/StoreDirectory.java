@@ -23,11 +23,11 @@ import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Reads what is in a directory of images. Links are not followed, and what is not a complete image
- * of ours is named and left alone.
+ * Reads a directory of images. Links are not followed. Files that are not complete images of this
+ * user are listed separately.
  *
  * @param path the directory
- * @param key what the images are signed with; null for none
+ * @param key the key of the images; null for none
  */
 public record StoreDirectory(Path path, @Nullable ImageKey key) {
 
@@ -37,16 +37,16 @@ public record StoreDirectory(Path path, @Nullable ImageKey key) {
           .reversed();
 
   /**
-   * What was found.
+   * The content of the directory.
    *
    * @param images newest first
-   * @param others the rest, by name
-   * @param isBeingWritten whether somebody who lives is writing an image there
+   * @param others all other entries, by name
+   * @param isBeingWritten whether a living process is writing an image there
    */
   public record Content(
       List<ImageDirectory> images, List<StoredImage> others, boolean isBeingWritten) {
 
-    /** All of it, the images first. */
+    /** Returns all entries, the images first. */
     public List<StoredImage> all() {
       return Stream.concat(
               images.stream().map(each -> new StoredImage(each.path(), each.manifest(), null)),
@@ -60,11 +60,11 @@ public record StoreDirectory(Path path, @Nullable ImageKey key) {
   }
 
   /**
-   * Reads it.
+   * Reads the directory.
    *
-   * @return empty when there is no such directory
+   * @return empty when it does not exist
    * @throws ImageException with reason DIRECTORY when it cannot be read; with reason UNREADABLE
-   *     when an image cannot be looked at because too many files are open
+   *     when an image cannot be read because too many files are open
    */
   public Content read() {
     try (PinnedDirectory held = PinnedDirectory.open(path)) {
@@ -98,7 +98,8 @@ public record StoreDirectory(Path path, @Nullable ImageKey key) {
   private ImageDirectory image(PinnedDirectory held, String name) throws NotAnImage, IOException {
     Path entry = held.path().resolve(name);
     if (StagingName.parse(name).isPresent()) {
-      throw new NotAnImage("is half an image: it is being written or removed, or was left so");
+      throw new NotAnImage(
+          "is a partial image: it is being written or removed, or its maker has ended");
     }
     if (Files.isSymbolicLink(entry)) {
       throw new NotAnImage("is a link, and links are not followed");
@@ -107,17 +108,18 @@ public record StoreDirectory(Path path, @Nullable ImageKey key) {
       throw new NotAnImage("is not a directory");
     }
     if (!Printable.of(name).equals(name)) {
-      throw new NotAnImage("has a name that this library gives no image");
+      throw new NotAnImage("has a name that this library never gives to an image");
     }
     try (PinnedDirectory image = held.child(name)) {
       if (!ImageDirectory.isThere(image.path().resolve(ManifestFile.NAME))) {
-        throw new NotAnImage("has no " + ManifestFile.NAME + ": it is no image, or half a one");
+        throw new NotAnImage(
+            "has no " + ManifestFile.NAME + ": it is not an image, or not a complete one");
       }
       return ImageDirectory.open(image, key);
     } catch (NoSuchFileException gone) {
       throw new NotAnImage("was removed just now");
     } catch (ImageException e) {
-      if (!KnownImages.isOfTheImage(e)) {
+      if (!VerificationCache.isFaultOfImage(e)) {
         throw e;
       }
       throw new NotAnImage("cannot be used: " + e.getMessage());
@@ -129,7 +131,7 @@ public record StoreDirectory(Path path, @Nullable ImageKey key) {
     }
   }
 
-  /** Ends the look at one entry. */
+  /** Thrown for an entry that is not an image. */
   private static final class NotAnImage extends Exception {
 
     private static final long serialVersionUID = 1L;

@@ -34,9 +34,10 @@ final class Verification {
   }
 
   /**
-   * Prepares.
+   * Prepares a verification.
    *
-   * @param ofAnyOwner whether others may have written the files, as the content alone is used
+   * @param ofAnyOwner whether the files may belong to other users, because only their content is
+   *     used
    */
   Verification(PinnedDirectory image, Manifest manifest, WorkLimit reading, boolean ofAnyOwner) {
     this.image = image;
@@ -49,14 +50,14 @@ final class Verification {
   /**
    * Compares the content, after {@link #requireForm}.
    *
-   * @param copies where memory files are copied to on the way
+   * @param copies the copies of memory files that are made at the same time
    */
   void requireContent(MemoryCopies copies) throws IOException {
     PageMaps.requireComplete(image, images, "open", 0);
     requireSameContent(copies);
   }
 
-  /** Compares everything but the content. */
+  /** Compares owners, names and sizes. */
   void requireForm() throws IOException {
     requireOurs(Ownership.of(image), image.name());
     if (!Files.isDirectory(images, LinkOption.NOFOLLOW_LINKS)) {
@@ -92,7 +93,7 @@ final class Verification {
             .map(ImageFile::path)
             .filter(path -> path.startsWith(name + "/"))
             .collect(Collectors.toCollection(TreeSet::new));
-    // The first surplus file ends this, so a huge directory costs no more than its manifest.
+    // The first surplus file ends the loop, so a huge directory costs no more than its manifest.
     try (DirectoryStream<Path> files = Files.newDirectoryStream(directory)) {
       for (Path file : files) {
         if (!listed.remove(image.path().relativize(file).toString())) {

@@ -7,42 +7,41 @@ import java.nio.file.Path;
 import org.jspecify.annotations.Nullable;
 
 /**
- * An image that was just verified and is pinned, so that a restore reads the files that were
- * verified: while this is open, replacing the directory of the image has no effect, and nobody who
- * asks ({@link ImageRemoval}) removes what is in it. For one thread.
+ * A verified image whose directory is pinned, so that a restore reads the verified files: while
+ * this is open, replacing the directory has no effect, and {@link ImageRemoval} does not remove the
+ * image. For one thread.
  *
  * @param directory the image
- * @param hold tells others that it is in use; null where its file system knows no locks
- * @param copies of memory files, in host memory
+ * @param hold marks the image as in use; null if its file system has no locks
+ * @param copies the copies of memory files in host memory
  */
 public record VerifiedImage(PinnedDirectory directory, @Nullable FileHold hold, MemoryCopies copies)
     implements AutoCloseable {
 
   /**
-   * The directory of the CRIU image files. The path goes through a descriptor of this process
-   * ({@code /proc/self/fd}), so another process must be given a descriptor of it.
-   *
-   * @return valid until this is closed
+   * Returns the directory of CRIU's image files, valid until this is closed. The path is a
+   * descriptor of this process ({@code /proc/self/fd}), so another process needs a descriptor of
+   * the directory.
    */
   public Path images() {
     return directory.path().resolve(ImageDirectory.IMAGES);
   }
 
   /**
-   * A memory file of it, or the copy of it that was made when it was verified.
+   * Returns a memory file, or its copy that was made by the verification.
    *
-   * @return its path, with what was said of {@link #images}
+   * @return a path like that of {@link #images}
    */
   public Path file(MemoryFile memory) {
     return copies.path(memory).orElseGet(() -> directory.path().resolve(memory.file()));
   }
 
-  /** How memory files were read, for an operator; empty where there is nothing to be said. */
+  /** Returns the note of the step about memory files; may be empty. */
   public String note() {
     return copies.note();
   }
 
-  /** Closes the directory, and lets the copies go. */
+  /** Closes the directory and the copies. */
   @Override
   public void close() {
     copies.close();

@@ -3,7 +3,7 @@ package dev.gpuprocess.internal.memory;
 import dev.gpuprocess.image.Checksum;
 import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.MemoryFile;
-import dev.gpuprocess.internal.image.SummedCopy;
+import dev.gpuprocess.internal.image.FileChecksums;
 import dev.gpuprocess.internal.linux.BlockFile;
 import dev.gpuprocess.internal.linux.IoExecutor;
 import dev.gpuprocess.internal.linux.NamelessFile;
@@ -109,7 +109,7 @@ record SaveFile(int number, BlockFile file, List<Mapping> mappings) implements A
   private ImageFile sums(
       IoExecutor threads, Checksum checksum, WorkLimit limit, @Nullable BlockFile to)
       throws IOException {
-    return new SummedCopy(offset -> file, to, limit::check).run(path(), bytes(), checksum, threads);
+    return FileChecksums.copy(path(), bytes(), checksum, offset -> file, to, threads, limit);
   }
 
   @Override

@@ -22,11 +22,11 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 
-/** What this JVM could not remove, on a file system that was read-only for a moment, goes later. */
+/** Images that could not be removed, because the file system was read-only, are removed later. */
 @RequiresRoot("mounts a file system")
 class FailedRemovalTest {
 
-  /** Each removes what is left beside an image. */
+  /** The operations that remove partial images beside an image. */
   private enum Sweep {
     NEXT_IMAGE,
     REMOVE_OLDER,
@@ -56,7 +56,7 @@ class FailedRemovalTest {
     return partial.get(0);
   }
 
-  /** Leaves the file system read-only, as what is left is removed as soon as that is possible. */
+  /** Leaves the file system read-only, because the image is removed as soon as possible. */
   private Path failToRemoveAnImage() throws Exception {
     try (StagedImage staged =
         StagedImage.create(mount.path().resolve("failed"), TestImages.PROCESS, 0, null)) {
@@ -70,18 +70,18 @@ class FailedRemovalTest {
     return new StateDirectory(directory.resolve("state"));
   }
 
+  private Retention retention() {
+    return new Retention(new StoreDirectory(mount.path(), null), new Journal(state()));
+  }
+
   private void sweep(Sweep sweep, ImageDirectory image) {
     switch (sweep) {
       case NEXT_IMAGE -> {
         Path next = mount.path().resolve("next");
         StagedImage.create(next, TestImages.PROCESS, 0, null).close();
       }
-      case REMOVE_OLDER -> assertEquals(List.of(), new Retention(image, null).keep(1));
-      case PRUNE -> {
-        StoreDirectory store = new StoreDirectory(mount.path(), null);
-        new StorePrune(store, new KnownImages(ImageDirectory::verify), new Journal(state()))
-            .run(RetentionPolicy.ofDefaults());
-      }
+      case REMOVE_OLDER -> assertEquals(List.of(), retention().removeOlder(image, 1));
+      case PRUNE -> retention().prune(RetentionPolicy.ofDefaults(), new VerificationCache());
       case RECOVER ->
           assertEquals(
               List.of(), GpuCheckpoints.builder().stateDirectory(state().path()).build().recover());

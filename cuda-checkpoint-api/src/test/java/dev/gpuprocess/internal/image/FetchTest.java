@@ -29,7 +29,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Images of another directory come into a store, once each. */
+/** A store fetches each image of another directory once. */
 class FetchTest {
 
   private Path root;
@@ -79,7 +79,7 @@ class FetchTest {
     assertEquals(image.manifest().bytes(), steps.get(0).bytes());
     assertEquals(TestImages.PROCESS.pid(), steps.get(0).pid());
 
-    // After an answer that was lost, for one.
+    // For example after a lost answer.
     flipABit(original.resolve("criu/pages-1.img"));
     assertEquals(fetched, store.fetch(original));
     assertEquals(1, steps.size(), "nothing was copied again");

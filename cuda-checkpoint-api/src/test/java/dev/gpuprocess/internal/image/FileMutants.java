@@ -11,7 +11,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Random;
 
-/** Changes to the files and directories of an image, whose manifest then tells otherwise. */
+/** Changes to the files and directories of an image that contradict its manifest. */
 final class FileMutants {
 
   private interface FileChange {
@@ -24,7 +24,7 @@ final class FileMutants {
 
   private FileMutants() {}
 
-  /** One of each kind for each file. */
+  /** Mutants of each kind for each file. */
   static List<Mutant> ofEach(List<String> files, Random random) {
     List<Mutant> all = new ArrayList<>();
     for (String file : files) {
@@ -81,7 +81,7 @@ final class FileMutants {
     };
   }
 
-  /** Changes to the directories, and things that do not belong there. */
+  /** Changes to the directories, and foreign files in them. */
   static List<Mutant> ofDirectories() {
     List<Mutant> all = new ArrayList<>(ofDirectory(""));
     all.addAll(ofDirectory(ImageDirectory.IMAGES));
@@ -94,7 +94,7 @@ final class FileMutants {
     return all;
   }
 
-  /** The same of the memory files' directory. */
+  /** Changes to the directory of memory files. */
   static List<Mutant> ofMemoryDirectory() {
     List<Mutant> all = new ArrayList<>(ofDirectory(MemoryFile.DIRECTORY));
     all.addAll(surplusIn(MemoryFile.DIRECTORY, "memory-2.bin"));

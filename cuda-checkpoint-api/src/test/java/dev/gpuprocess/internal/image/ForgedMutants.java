@@ -15,12 +15,12 @@ import java.util.List;
 import java.util.Map;
 import java.util.Random;
 
-/** Images that agree with their manifests, made by somebody who knows how, but has no key. */
+/** Images that match their manifests, made by an attacker without the key. */
 final class ForgedMutants {
 
   private ForgedMutants() {}
 
-  /** A memory image that is cut, or a page map that asks for more. */
+  /** A truncated memory image, or a page map that requires more. */
   static Mutant ofMemory(Random random) {
     int least = 1 + random.nextInt(40_000);
     boolean cut = random.nextBoolean();
@@ -42,7 +42,7 @@ final class ForgedMutants {
         });
   }
 
-  /** A byte of some file, with all sums made anew. For an image with a key. */
+  /** A changed byte of a file, with new checksums. For an image with a key. */
   static Mutant ofContent(List<String> files, Random random) {
     String file = files.get(random.nextInt(files.size()));
     long seed = random.nextLong();
@@ -61,7 +61,7 @@ final class ForgedMutants {
     TestImages.forge(image, ManifestFile.write(TestImages.manifest(files)));
   }
 
-  /** Every field with a value that it could have, but has not. For an image with a key. */
+  /** Every field with another valid value. For an image with a key. */
   static List<Mutant> ofFields(byte[] original) {
     Map<String, JsonElement> possible = new LinkedHashMap<>();
     possible.put(".pid", new JsonPrimitive(4243));
@@ -92,7 +92,7 @@ final class ForgedMutants {
     return all;
   }
 
-  /** Every digit of the code. For an image with a key. */
+  /** Every digit of the signature. For an image with a key. */
   static List<Mutant> ofCode() {
     List<Mutant> all = new ArrayList<>();
     for (int i = 0; i < 64; i++) {

@@ -35,7 +35,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Images as somebody would make them who wants us to run them, or as broken disks make them. */
+/** Images made by an attacker who wants them restored, or by broken disks. */
 @Timeout(300)
 @RequiresRoot("mounts a file system in memory")
 class HostileImageTest {
@@ -43,7 +43,7 @@ class HostileImageTest {
   private static final long SEED = 20261121;
   private static final int AT_LEAST = 1200;
 
-  /** Of the mutants of a manifest, which are thousands, each run judges one part. */
+  /** A manifest has thousands of mutants, of which each run checks a part. */
   private static final int PARTS = 3;
 
   private static final int SECONDS_EACH = 60;
@@ -55,7 +55,7 @@ class HostileImageTest {
           ImageException.Reason.MISSING,
           ImageException.Reason.NOT_TRUSTED);
 
-  /** What became of a mutant. */
+  /** The result for a mutant. */
   private enum Verdict {
     REFUSED,
     ACCEPTED,
@@ -247,7 +247,7 @@ class HostileImageTest {
     }
   }
 
-  /** Everything about an image that could matter to anybody. */
+  /** All attributes and the content of an image. */
   private static Map<String, String> fingerprint(Path image) throws IOException {
     Map<String, String> found = new TreeMap<>();
     if (!Files.exists(image, LinkOption.NOFOLLOW_LINKS)) {

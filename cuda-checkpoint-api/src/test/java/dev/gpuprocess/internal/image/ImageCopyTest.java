@@ -47,7 +47,7 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** A copy is the same image, or there is none. */
+/** A copy is complete, or does not exist. */
 @Tag("jdk")
 @Timeout(120)
 class ImageCopyTest {
@@ -150,7 +150,7 @@ class ImageCopyTest {
     copy(ImageDirectory.open(signed, key), key);
     assertSame(signed, key);
 
-    // Who does not have the key keeps the signature all the same.
+    // A copy without the key keeps the signature.
     target = Files.createDirectory(root.resolve("third")).resolve("copy");
     parent = target.getParent();
     copy(ImageDirectory.open(signed), null);
@@ -202,7 +202,7 @@ class ImageCopyTest {
     assertEquals(List.of(), entries(parent), "nothing was begun");
   }
 
-  /** Another user may put it there after the check. */
+  /** Another user may create it after the check. */
   @Test
   @OutsideUse("D7")
   void aFifoOrALinkIsNotWaitedForAndNotFollowed() throws IOException, InterruptedException {
@@ -217,7 +217,7 @@ class ImageCopyTest {
     }
   }
 
-  /** The manifest itself can name no file outside of the image. */
+  /** A manifest cannot name a file outside of the image. */
   @Test
   @OutsideUse("D7")
   void hostileNamesInTheManifestAreRefused() throws IOException {
@@ -295,13 +295,13 @@ class ImageCopyTest {
     }
     List<AbandonedImage> left = AbandonedImage.in(parent);
     assertEquals(1, left.size());
-    // Torn when it was killed, or longer than it was, or of nobody.
+    // Torn by a kill, too long, or foreign.
     Path partial = left.get(0).path();
     Path torn = partial.resolve(files.get(1).path());
     Files.write(torn, Arrays.copyOf(Files.readAllBytes(torn), 7));
     flipABit(partial.resolve(files.get(2).path()));
     Files.write(partial.resolve(files.get(3).path()), new byte[9], StandardOpenOption.APPEND);
-    Files.write(partial.resolve("criu/of-nobody"), new byte[9]);
+    Files.write(partial.resolve("criu/foreign"), new byte[9]);
     Files.write(partial.resolve(ManifestFile.SUM_NAME), new byte[9]);
 
     ImageCopy.Result made = copy();
@@ -366,7 +366,7 @@ class ImageCopyTest {
     }
   }
 
-  /** Both want to continue the same partial copy. */
+  /** Both continue the same partial copy. */
   @Test
   void aPartialCopyIsContinuedByOne() throws IOException {
     for (int round = 0; round < 10; round++) {
@@ -437,13 +437,13 @@ class ImageCopyTest {
   void theOriginalIsInUseMeanwhile() throws IOException {
     Path manifest = original.resolve(ManifestFile.NAME);
     try (ImageCopy copy = ImageCopy.begin(image, target, null, unlimited())) {
-      assertTrue(FileHold.alone(manifest).isEmpty(), "nobody removes it");
+      assertTrue(FileHold.alone(manifest).isEmpty(), "it cannot be removed");
       copy.run();
     }
     FileHold.alone(manifest).orElseThrow().close();
   }
 
-  /** Several chunks, of which one is torn; and a file of zeroes that is not stored. */
+  /** Several chunks, of which one is torn; and a sparse file of zeroes. */
   @Test
   void aLargeFileIsContinuedInItsMiddle() throws IOException {
     Path large = root.resolve("large");

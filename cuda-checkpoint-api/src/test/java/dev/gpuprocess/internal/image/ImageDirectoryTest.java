@@ -162,7 +162,7 @@ class ImageDirectoryTest {
     refused(ImageException.Reason.CORRUPT, "pages-1.img has different content");
   }
 
-  /** Needs more than one chunk; the file has holes, so it takes no room. */
+  /** A file of several chunks with holes, so it needs no space. */
   @Test
   void aBitWasFlippedFarInALargeFile() throws IOException {
     Path large = image.resolve("criu/ghost-file-9.img");
@@ -262,7 +262,7 @@ class ImageDirectoryTest {
     ImageDirectory.open(link.resolve("job-42")).verify();
   }
 
-  /** What was verified is what a restore reads, whoever renames what in the directories above. */
+  /** A restore reads the verified files, even if directories above are renamed. */
   @Test
   void aDirectoryThatIsSwappedAfterTheCheckIsNotRead() throws IOException {
     byte[] verified = Files.readAllBytes(pages);
@@ -311,7 +311,7 @@ class ImageDirectoryTest {
         .count();
   }
 
-  /** The first JVM has memory for some reads and never gets any back, the second for none. */
+  /** The first JVM has direct memory for some reads and never frees it, the second has none. */
   @ParameterizedTest
   @ValueSource(strings = {"1m", "16k"})
   @OutsideUse("A22")
@@ -327,12 +327,12 @@ class ImageDirectoryTest {
     }
   }
 
-  /** Who reads far more than there is time for stops, and leaves no thread behind that goes on. */
+  /** A read that exceeds its limit stops, and leaves no thread running. */
   @Test
   @OutsideUse("D5")
   void readingEndsWithItsTimeOrItsCancellation() throws IOException {
     Path sparse = image.resolve("criu/ghost-file-9.img");
-    // One sum for all chunks; that they are wrong is not seen before the first is read.
+    // One checksum for all chunks; it is compared only when the first chunk is read.
     long bytes = 1L << 40;
     try (RandomAccessFile file = new RandomAccessFile(sparse.toFile(), "rw")) {
       file.setLength(bytes);
@@ -358,7 +358,7 @@ class ImageDirectoryTest {
         WorkLimit.reading(
             "restore", 4242, Duration.ofSeconds(Long.MAX_VALUE), cancellation::isCancelled);
     assertThrows(OperationCancelledException.class, () -> opened.verified(unwanted));
-    // An executor that has ended is a moment ahead of its threads.
+    // Threads end a moment after their executor.
     await()
         .atMost(10, SECONDS)
         .until(
@@ -367,7 +367,7 @@ class ImageDirectoryTest {
                     .noneMatch(thread -> thread.getName().equals("gpuprocess-sum")));
   }
 
-  /** An interrupt is a wish of the caller, and says nothing about the image. */
+  /** An interrupt comes from the caller, and is not a fault of the image. */
   @Test
   void anInterruptedThreadCanVerify() {
     Thread.currentThread().interrupt();
@@ -406,7 +406,7 @@ class ImageDirectoryTest {
     ImageDirectory.open(signed, key).verify();
   }
 
-  /** Who has no key can alter a file so that its CRC agrees, but not so that its SHA-256 does. */
+  /** Without the key a file can be altered so that its CRC matches, but not its SHA-256. */
   @Test
   void aForgedManifestIsNotTrusted() throws IOException {
     ImageKey key = TestImages.key(root.resolve("key"), 1);

@@ -120,7 +120,7 @@ class ImageNamingTest {
     Files.delete(images);
     ImageException e =
         assertReason(ImageException.class, ImageException.Reason.DIRECTORY, this::next);
-    TestImages.says(e, "does not exist any more");
+    TestImages.says(e, "no longer exists");
     assertTrue(Files.notExists(images));
   }
 

@@ -11,13 +11,13 @@ import java.util.List;
 import java.util.Set;
 import java.util.TreeSet;
 
-/** Values in JSON by paths such as {@code .files[3].path}; the empty path is the whole. */
+/** Values in JSON by paths such as {@code .files[3].path}; the empty path is the whole document. */
 final class JsonPaths {
 
   private static final Gson GSON =
       new GsonBuilder().serializeNulls().disableHtmlEscaping().setPrettyPrinting().create();
 
-  /** Sees a value. */
+  /** Visits a value. */
   interface Visitor {
     void see(String path, JsonElement value);
   }
@@ -33,12 +33,12 @@ final class JsonPaths {
     return GSON.toJson(value).replaceAll("\"@raw (.*?)@\"", "$1") + "\n";
   }
 
-  /** A value that {@link #write} writes as it stands, also when it is no JSON. */
+  /** A value that {@link #write} writes unchanged, even if it is not JSON. */
   static JsonElement raw(String text) {
     return new JsonPrimitive("@raw " + text + "@");
   }
 
-  /** Walks over every value; of a list over the first, the one in the middle and the last. */
+  /** Visits every value; of a list the first, the middle and the last element. */
   static void forEachValue(JsonElement root, Visitor visitor) {
     forEachValue(root, "", visitor);
   }

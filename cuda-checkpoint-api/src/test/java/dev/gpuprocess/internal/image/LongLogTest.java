@@ -13,7 +13,7 @@ import org.jspecify.annotations.NullUnmarked;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** A log that CRIU has filled with one line again and again does not take a GiB for a day. */
+/** A log that CRIU has filled with repeated lines is shortened. */
 @NullUnmarked
 @OutsideUse("D7")
 class LongLogTest {
@@ -24,19 +24,19 @@ class LongLogTest {
   void keepsTheBeginningAndTheEnd() throws IOException {
     Path log =
         Files.writeString(directory.resolve("restore.log"), "begin" + "x".repeat(9_990) + "close");
-    LongLog.shorten(log, 8);
-    assertEquals("beginxxx\n(9984 bytes are left out here)\nxxxclose", Files.readString(log));
+    LogDirectory.shorten(log, 8);
+    assertEquals("beginxxx\n(9984 bytes are omitted here)\nxxxclose", Files.readString(log));
   }
 
   @Test
   void whatIsShortStaysAsItIs() throws IOException {
     for (int length = 0; length <= 60; length++) {
       Path log = Files.writeString(directory.resolve("restore.log"), "x".repeat(length));
-      LongLog.shorten(log, 8);
+      LogDirectory.shorten(log, 8);
       assertTrue(Files.size(log) <= length, "one of " + length + " bytes has grown");
     }
     Path log = Files.writeString(directory.resolve("restore.log"), "0123456789abcdef");
-    LongLog.shorten(log, 8);
+    LogDirectory.shorten(log, 8);
     assertEquals("0123456789abcdef", Files.readString(log));
   }
 
@@ -51,7 +51,8 @@ class LongLogTest {
       }
     }
     new LogDirectory(directory).keep();
-    assertTrue(Files.size(log) < 2 * LongLog.PART + 100, "it has " + Files.size(log) + " bytes");
+    assertTrue(
+        Files.size(log) < 2 * LogDirectory.LOG_PART + 100, "it has " + Files.size(log) + " bytes");
     assertTrue(Files.exists(directory.resolve(LogDirectory.KEPT)));
   }
 }

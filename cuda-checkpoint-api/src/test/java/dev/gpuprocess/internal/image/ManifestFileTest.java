@@ -32,7 +32,8 @@ class ManifestFileTest {
   private static final Path FILE = Path.of("/images/job/manifest.json");
 
   /**
-   * Images outlive versions of this library: this text is read for as long as there is format 1.
+   * Images outlive versions of this library: this text must stay readable as long as format 1
+   * exists.
    */
   private static final String FORMAT_1 =
       """
@@ -139,7 +140,9 @@ class ManifestFileTest {
     TestImages.says(e, "has format " + version);
   }
 
-  /** The text of an image with a memory file, which is read for as long as there is format 2. */
+  /**
+   * The text of an image with a memory file, which must stay readable as long as format 2 exists.
+   */
   private static String format2() {
     return FORMAT_1
         .replace("\"formatVersion\": 1", "\"formatVersion\": 2")
@@ -210,7 +213,7 @@ class ManifestFileTest {
     }
   }
 
-  /** The text of the image of a job, which is read for as long as there is format 3. */
+  /** The text of an image of a tree, which must stay readable as long as format 3 exists. */
   private static String format3() {
     String text = FORMAT_1.replace("\"formatVersion\": 1", "\"formatVersion\": 3");
     int begin = text.indexOf("  \"gpuBytes\"");
@@ -284,7 +287,7 @@ class ManifestFileTest {
         "format 3");
   }
 
-  /** The text of an image that says what it needs of a machine; earlier versions did not. */
+  /** The text of an image with the requirements on a machine; earlier versions wrote none. */
   private static String withMachine() {
     return FORMAT_1.substring(0, FORMAT_1.lastIndexOf("\n}"))
         + """
@@ -361,7 +364,7 @@ class ManifestFileTest {
     refused(withMachine().replace(list, many), "too many");
   }
 
-  /** The text of an image that names its processes and steps; earlier versions did not. */
+  /** The text of an image with its processes and steps; earlier versions wrote none. */
   private static String withTree() {
     return FORMAT_1.substring(0, FORMAT_1.lastIndexOf("\n}"))
         + """
@@ -461,7 +464,7 @@ class ManifestFileTest {
     }
   }
 
-  /** An image without a label is what images were before there were labels. */
+  /** An image without a label has the format of versions without labels. */
   @Test
   @OutsideUse("D4")
   void aLabelIsPartOfTheManifest() {

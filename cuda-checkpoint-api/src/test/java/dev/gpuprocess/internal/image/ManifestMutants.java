@@ -13,8 +13,8 @@ import java.util.Map;
 import java.util.function.UnaryOperator;
 
 /**
- * Manifests that cannot be, with the sum that goes with them: every field with values that it
- * cannot have, and texts that nobody wrote.
+ * Invalid manifests with a matching checksum: every field with invalid values, and texts that this
+ * library never writes.
  */
 final class ManifestMutants {
 
@@ -45,7 +45,7 @@ final class ManifestMutants {
   private static final List<String> NUMBERS =
       List.of("-1", "1.5", "1e400", "-9223372036854775809", "1e2147483647", "NaN", "Infinity");
 
-  /** Deeper than JSON is read; with its indentation a manifest grows by the square of it. */
+  /** Deeper than the limit of the JSON reader; indentation makes the text grow quadratically. */
   private static final int DEEP = 300;
 
   private final List<Mutant> all = new ArrayList<>();
@@ -129,7 +129,7 @@ final class ManifestMutants {
   }
 
   private void changeKey(String path, String key) {
-    // Any GPU may be missing, and in images of earlier versions the machine, and no other field.
+    // Only GPUs, and in images of earlier versions the machine, may be missing.
     if (!isAboutAnyGpu(path) && !key.equals("machine")) {
       json(path + " without " + key, root -> edited(root, path, object -> object.remove(key)));
     }

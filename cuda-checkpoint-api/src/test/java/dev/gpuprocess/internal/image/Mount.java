@@ -20,7 +20,7 @@ final class Mount implements AutoCloseable {
     this.path = path;
   }
 
-  /** Mounts one on a new directory; where that is not allowed the test is skipped, and says so. */
+  /** Mounts one on a new directory; if that is not permitted, the test is skipped. */
   static Mount tmpfs(Path path, String size) throws IOException, InterruptedException {
     Files.createDirectories(path);
     String refusal =
@@ -51,7 +51,7 @@ final class Mount implements AutoCloseable {
     }
   }
 
-  /** Runs a program; what it says when it fails, or nothing. */
+  /** Runs a program; returns its output if it fails, or nothing. */
   static String run(String... command) throws IOException, InterruptedException {
     Process process = new ProcessBuilder(List.of(command)).redirectErrorStream(true).start();
     String said = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);

@@ -4,14 +4,14 @@ import java.io.IOException;
 import java.nio.file.Path;
 
 /**
- * A change that makes an image one that must be refused.
+ * A change after which an image must be refused.
  *
- * @param name what is changed, and how
- * @param change changes an image
+ * @param name the change
+ * @param change applies the change
  */
 record Mutant(String name, Change change) {
 
-  /** Changes the image in this directory; what it needs besides goes into the other. */
+  /** Changes the image in the first directory; other files go into the second. */
   interface Change {
     void to(Path image, Path outside) throws IOException, InterruptedException;
   }

@@ -24,7 +24,7 @@ import org.jspecify.annotations.NullUnmarked;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Logs of failed dumps do not pile up, and one that was just named is there. */
+/** Logs of failed dumps are removed, except recent ones. */
 @NullUnmarked
 @OutsideUse("D7")
 class OldLogsTest {
@@ -40,7 +40,7 @@ class OldLogsTest {
     return made;
   }
 
-  /** Of this JVM's pid with another start time: somebody who had the pid before. */
+  /** A directory of an earlier process with the pid of this JVM. */
   private Path ofADeadMaker() throws IOException {
     String name = String.valueOf(ours().getFileName());
     ProcessIdentity self = DirectoryMaker.ofTemporary(name).orElseThrow().process();
@@ -63,7 +63,7 @@ class OldLogsTest {
     Path left = ofADeadMaker();
     Files.createFile(left.resolve("dump.log"));
     new OldLogs(temporary).removeOutdated();
-    assertTrue(Files.exists(left), "somebody may be about to recover what it was at");
+    assertTrue(Files.exists(left), "a recovery may still need it");
     new OldLogs(temporary).removeAbandoned();
     assertFalse(Files.exists(left));
     assertTrue(Files.exists(atWork));
@@ -82,7 +82,7 @@ class OldLogsTest {
     assertTrue(old.subList(0, 9).stream().allMatch(Files::exists));
   }
 
-  /** Who tries again every second would otherwise have a day's failures on the disk. */
+  /** Otherwise a caller that retries every second would fill the disk. */
   @Test
   void ofManyTheNewestHundredStayForADay_othersForAnHour() throws IOException {
     List<Path> ofToday = new ArrayList<>();
@@ -113,7 +113,7 @@ class OldLogsTest {
   }
 
   /**
-   * As other JVMs may change them: the sort of the JDK throws when what it compares has no order.
+   * Other JVMs may change the times: the sort of the JDK throws if a comparison is inconsistent.
    */
   @Test
   void namedOnesMayChangeWhileTheyAreOrdered() throws Exception {
@@ -167,7 +167,7 @@ class OldLogsTest {
     Files.setAttribute(theirs, "unix:uid", 0);
   }
 
-  /** A user met a warning for each that a root process had left. */
+  /** A user got a warning for each directory of a root process. */
   @Test
   void whatRootLeftIsRootsToRemove() throws IOException {
     Ownership ofRoot = Ownership.of(Path.of("/usr"));

@@ -19,7 +19,7 @@ import java.util.concurrent.TimeUnit;
 /** Makes images in a JVM of its own, which can have another umask, and which can die. */
 final class OtherJvm implements AutoCloseable {
 
-  /** How many files of an image are copied before this JVM is killed. */
+  /** The number of files that are copied before this JVM is killed. */
   static final int COPIED_FILES = 9;
 
   private final Process process;
@@ -59,13 +59,13 @@ final class OtherJvm implements AutoCloseable {
     return command;
   }
 
-  /** What the other JVM does. */
+  /** The task of the other JVM. */
   public static void main(String[] arguments) throws IOException {
     Path target = Path.of(arguments[1]);
     switch (arguments[0]) {
       case "publish" -> TestImages.publish(target, null);
       case "verify" -> {
-        // Each used to take new direct memory, and none came back without a collection.
+        // Each read once took new direct memory, which is freed only by a collection.
         for (int i = 0; i < Integer.parseInt(arguments[2]); i++) {
           ImageDirectory.open(target).verify();
         }
@@ -75,7 +75,7 @@ final class OtherJvm implements AutoCloseable {
         try (StagedImage staged = StagedImage.create(target, self, 0, null)) {
           TestImages.fill(staged.images(), new Random(3));
           System.out.println("begun");
-          // Stays in the middle of it until it is killed, or its parent is gone.
+          // Waits in the middle until it is killed, or its parent has exited.
           System.in.read();
         }
       }
@@ -116,7 +116,7 @@ final class OtherJvm implements AutoCloseable {
     assertEquals(0, process.exitValue(), said);
   }
 
-  /** Ends it with SIGKILL and waits until the kernel has forgotten it. */
+  /** Kills it with SIGKILL and waits until the process is gone. */
   @Override
   public void close() {
     process.destroyForcibly();

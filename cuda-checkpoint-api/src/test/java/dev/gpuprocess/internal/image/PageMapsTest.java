@@ -71,12 +71,12 @@ class PageMapsTest {
     write(new PageMapBytes(3).run(0x1000, 4, PageMapBytes.PRESENT));
     bytes(3, 2L << 40);
     pagemap = images.resolve("pages-3.img");
-    refused("but the page maps say " + 4 * Libc.PAGE_BYTES);
+    refused("but the page maps require " + 4 * Libc.PAGE_BYTES);
     memory(3, 4);
     check();
     memory(8, 1);
     pagemap = images.resolve("pages-8.img");
-    refused("but the page maps say 0");
+    refused("but the page maps require 0");
   }
 
   @Test
@@ -119,7 +119,7 @@ class PageMapsTest {
   @Test
   void mapsOfOlderVersionsOfCriuAreReadToo() throws IOException {
     memory(3, 5);
-    // Without flags a run is there, unless it says that it is in the parent image.
+    // A run without flags is present, unless it is marked as being in the parent image.
     write(
         new PageMapBytes(3)
             .record(new PageMapBytes.Message().number(1, 0x1000).number(2, 5))
@@ -178,7 +178,7 @@ class PageMapsTest {
     byte[] first = new PageMapBytes(3).run(0x1000, 50, PageMapBytes.PRESENT).bytes();
     byte[] head = new PageMapBytes(3).bytes();
     for (int length = 0; length < whole.length; length++) {
-      // A map that ends where a record ends cannot be told from a shorter one.
+      // A map that is truncated at the end of a record looks like a shorter map.
       if (length != head.length && length != first.length) {
         TestImages.write(pagemap, java.util.Arrays.copyOf(whole, length));
         refused("is truncated");

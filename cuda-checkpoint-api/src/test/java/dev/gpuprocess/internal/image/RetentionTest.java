@@ -8,9 +8,11 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.error.ImageException;
+import dev.gpuprocess.internal.state.Journal;
 import dev.gpuprocess.internal.linux.DirectoryMaker;
 import dev.gpuprocess.internal.linux.DurableFiles;
 import dev.gpuprocess.internal.linux.StagingName;
+import dev.gpuprocess.internal.state.StateDirectory;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -23,7 +25,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** What an image supersedes, and what it does not. */
+/** The images that a newer image supersedes. */
 class RetentionTest {
 
   private static final Instant FIRST = Instant.parse("2026-11-21T10:00:00Z");
@@ -49,8 +51,9 @@ class RetentionTest {
     return paths.stream().map(path -> path.getFileName().toString()).toList();
   }
 
-  private static List<Path> keep(ImageDirectory newest, int count) {
-    return new Retention(newest, null).keep(count);
+  private List<Path> keep(ImageDirectory newest, int count) {
+    Journal journal = new Journal(new StateDirectory(temporary.resolve("state")));
+    return new Retention(new StoreDirectory(images, null), journal).removeOlder(newest, count);
   }
 
   @Test
@@ -77,7 +80,7 @@ class RetentionTest {
     assertEquals(List.of("newest"), left());
   }
 
-  /** Its dump would fail, or go on with what is left and end the process for that. */
+  /** Otherwise its dump would fail, or kill the process for an incomplete image. */
   @Test
   void keep_imageThatAnotherMachineIsWriting_stays() throws IOException {
     image("old", 0);

@@ -140,7 +140,9 @@ class StagedImageTest {
     assertEquals(List.of(), entries(parent));
   }
 
-  /** An operator may move an image as soon as it has its name, and the next one may get that. */
+  /**
+   * An operator may move an image as soon as it has its name, and the next image may get that name.
+   */
   @OutsideUse("A1")
   @Test
   void retractingRemovesNoOtherImage() throws IOException {
@@ -243,7 +245,7 @@ class StagedImageTest {
     assertTrue(Files.exists(elsewhere), "of another machine that has the directory too");
   }
 
-  /** The process would end for an image that no restore takes. */
+  /** The process would be killed for an image that no restore accepts. */
   @Test
   void refusesAMemoryFileThatIsNotOfTheImage() throws IOException {
     try (StagedImage staged = create(target)) {
@@ -420,7 +422,7 @@ class StagedImageTest {
     assertEquals(List.of(), entries(parent));
   }
 
-  /** The process would die for an image that nobody can open. */
+  /** The process would be killed for an image that cannot be opened. */
   @Test
   void aManifestThatCannotBeReadBackIsNotPublished() throws IOException {
     String large = "x".repeat(ManifestFile.MAX_BYTES);
@@ -458,7 +460,7 @@ class StagedImageTest {
         null);
   }
 
-  /** An interrupt is a wish of the caller, and nothing that happened to a disk. */
+  /** An interrupt comes from the caller, and is not a fault of the disk. */
   @Test
   @OutsideUse("B2")
   void anInterruptedThreadPublishes() {
@@ -473,7 +475,7 @@ class StagedImageTest {
     ImageDirectory.open(target).verify();
   }
 
-  /** Somebody who may write in the parent leads us to a directory that he wants changed. */
+  /** A user who may write to the parent redirects the path to another directory. */
   @Test
   void aDirectoryThatIsSwappedWhileTheImageGrowsIsNotFollowed() throws IOException {
     Path victim = Files.createDirectory(root.resolve("victim"));

@@ -21,7 +21,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** What a store shows of a directory, whatever is in it. */
+/** The content of a store for directories with foreign files. */
 class StoreDirectoryTest {
 
   private static final Instant FIRST = Instant.parse("2026-11-21T10:00:00Z");
@@ -101,7 +101,7 @@ class StoreDirectoryTest {
             "writable",
             "by others",
             half,
-            "is half an image");
+            "is a partial image");
     assertEquals(expected.keySet(), told.keySet());
     expected.forEach((name, why) -> assertTrue(told.get(name).contains(why), told.get(name)));
     for (StoredImage other : content.others()) {

@@ -31,23 +31,23 @@ import java.util.Map;
 import java.util.Random;
 import org.jspecify.annotations.Nullable;
 
-/** Makes images that look like CRIU's, through the code that makes real ones. */
+/** Makes images with files like CRIU's, by the code that makes real images. */
 public final class TestImages {
 
   static final ProcessIdentity PROCESS = new ProcessIdentity(4242, 123456);
 
-  /** When they are made, if not said. */
+  /** The default time of an image. */
   static final Instant CREATED = Instant.parse("2026-11-21T10:15:30.123456789Z");
 
-  /** How many pages the memory image has. */
+  /** The number of pages in the memory image. */
   static final int PAGES = 12;
 
-  /** The memory file of those that have one. */
+  /** The memory file of images that have one. */
   static final String MEMORY = "gpu/memory-1.bin";
 
   private static final int MEMORY_BYTES = 3 << 12;
 
-  /** What an image says of its machine that says all that it can. */
+  /** The machine of an image with all fields. */
   static final ImageMachine MACHINE =
       new ImageMachine(
           "amd64",
@@ -61,7 +61,7 @@ public final class TestImages {
 
   private TestImages() {}
 
-  /** Somebody who had this JVM's pid before: the pid with another start time. */
+  /** An earlier process with the pid of this JVM: the same pid with another start time. */
   static DirectoryMaker deadMaker() throws IOException {
     DirectoryMaker self = DirectoryMaker.current();
     ProcessIdentity process = self.process();
@@ -82,14 +82,14 @@ public final class TestImages {
   }
 
   /**
-   * Publishes an image of random content that was made then. The process came back from an image
-   * since any other time.
+   * Publishes an image of random content with this time. Its process has another start time than
+   * that of images with other times.
    */
   static ImageDirectory publishAt(Path directory, Instant created) {
     return publishAt(directory, created, "/usr/bin/python3");
   }
 
-  /** The same of another program. */
+  /** Publishes an image of another program. */
   static ImageDirectory publishAt(Path directory, Instant created, String program) {
     try (StagedImage staged = StagedImage.create(directory, PROCESS, 0, null)) {
       fill(staged.images(), new Random(1));
@@ -125,13 +125,13 @@ public final class TestImages {
     return publishWithMemory(directory, CREATED);
   }
 
-  /** The same of one that was made then. */
+  /** Publishes an image with a memory file and this time. */
   static ImageDirectory publishWithMemory(Path directory, Instant created) {
     try (StagedImage staged = StagedImage.create(directory, PROCESS, 0, null)) {
       fill(staged.images(), new Random(1));
       byte[] memory = bytes(new Random(2), MEMORY_BYTES);
       DurableFiles.write(staged.makeMemoryDirectory().resolve("memory-1.bin"), memory);
-      RunningChecksum sum = RunningChecksum.of(Checksum.CRC32C);
+      ChunkChecksum sum = ChunkChecksum.of(Checksum.CRC32C);
       sum.add(ByteBuffer.wrap(memory));
       staged.addMemory(new ImageFile(MEMORY, MEMORY_BYTES, Checksum.CRC32C, List.of(sum.text())));
       ImageDirectory image =
@@ -152,7 +152,7 @@ public final class TestImages {
         MACHINE);
   }
 
-  /** Writes what CRIU writes for a process with two threads, one child and some memory. */
+  /** Writes the files of CRIU for a process with two threads, one child and some memory. */
   static void fill(Path images, Random random) {
     for (String name :
         List.of(
@@ -238,7 +238,7 @@ public final class TestImages {
         null);
   }
 
-  /** Sums the files of an image as it lies there, as somebody would who forges a manifest. */
+  /** Computes the checksums of the files of an image, as a forger would. */
   static List<ImageFile> sum(Path image, Checksum checksum) {
     try (PinnedDirectory held = PinnedDirectory.open(image);
         IoExecutor cores = IoExecutor.cores()) {
@@ -259,13 +259,13 @@ public final class TestImages {
     }
   }
 
-  /** Puts another manifest into an image, with the sum that goes with it. */
+  /** Writes another manifest into an image, with a matching checksum. */
   static void forge(Path image, byte[] manifest) {
     write(image.resolve(ManifestFile.NAME), manifest);
     write(image.resolve(ManifestFile.SUM_NAME), ManifestFile.sum(manifest));
   }
 
-  /** A key file as it has to be. */
+  /** Writes a valid key file. */
   static ImageKey key(Path file, long seed) {
     write(file, bytes(new Random(seed), 32));
     try {

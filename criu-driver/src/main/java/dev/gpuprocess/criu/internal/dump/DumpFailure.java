@@ -7,6 +7,7 @@ import dev.gpuprocess.criu.internal.tree.ProcessDescriptions;
 import dev.gpuprocess.criu.internal.tree.Tracer;
 import dev.gpuprocess.criu.internal.tree.TreeFate;
 import dev.gpuprocess.error.CriuException;
+import dev.gpuprocess.error.CriuFailure;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.Fate;
 import dev.gpuprocess.error.GpuCheckpointException;
@@ -30,7 +31,7 @@ import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** Determines what became of a tree whose dump failed, and reports it. */
+/** Determines the fate of a tree whose dump failed, and throws the exception. */
 final class DumpFailure {
 
   private static final Logger LOG = LoggerFactory.getLogger(DumpFailure.class);
@@ -53,7 +54,7 @@ final class DumpFailure {
     this.log = log;
   }
 
-  /** Returns only if the dump is good nevertheless: CRIU died, but after it had done its work. */
+  /** Returns only if the dump is good: CRIU died after its work was done. */
   void throwUnlessGood() {
     boolean mayDie = stages.mayBeKilled() && options.endsTree();
     TreeFate fate;
@@ -64,7 +65,7 @@ final class DumpFailure {
       }
     } catch (NativeCallException | ProcessUnreadableException e) {
       throw builder()
-          .general(new TreeOutcome(Fate.UNKNOWN, "what became of the process is not known"), e);
+          .general(new TreeOutcome(Fate.UNKNOWN, "the fate of the process is unknown"), e);
     }
     if (mayDie && stages.thrown() == null && (fate == TreeFate.GONE || fate == TreeFate.DYING)) {
       LOG.warn(
@@ -94,12 +95,12 @@ final class DumpFailure {
           new TreeOutcome(
               Fate.UNKNOWN,
               mayDie
-                  ? "the images are complete, and the process is still traced or frozen, so it may yet die"
+                  ? "the images are complete, and the process is still traced or frozen, so it may still die"
                   : "the process is still stopped, traced or frozen");
     };
   }
 
-  /** Throws if CRIU reports success but the tree does not go away. */
+  /** Throws if CRIU reports success but the tree still exists. */
   void throwUnlessKilled() {
     if (TreeFate.awaitKill(stages.tree())) {
       return;
@@ -113,7 +114,7 @@ final class DumpFailure {
       outcome = outcome(fate, true);
     } catch (NativeCallException | ProcessUnreadableException e) {
       LOG.debug("{}", subject, e);
-      outcome = new TreeOutcome(Fate.UNKNOWN, "what became of the process is not known");
+      outcome = new TreeOutcome(Fate.UNKNOWN, "the fate of the process is unknown");
     }
     throw new CriuException(
         subject
@@ -148,7 +149,7 @@ final class DumpFailure {
         .typed(outcome, options.deadline())
         .or(() -> pendingConnection(builder, outcome))
         .or(() -> unsupported(builder, outcome))
-        .or(() -> tracedMeanwhile(builder, outcome))
+        .or(() -> tracedBefore(builder, outcome))
         .orElseGet(() -> builder.exception(outcome, options.deadline()));
   }
 
@@ -156,7 +157,7 @@ final class DumpFailure {
    * Another tracer, such as a second CRIU, that has detached since; the log mentions it only in
    * warnings.
    */
-  private Optional<GpuCheckpointException> tracedMeanwhile(
+  private Optional<GpuCheckpointException> tracedBefore(
       CriuFailureBuilder builder, TreeOutcome outcome) {
     if (!neverStopped(builder)) {
       return Optional.empty();
@@ -172,7 +173,9 @@ final class DumpFailure {
             null));
   }
 
-  /** The tree accepts the connection if it runs again. */
+  /**
+   * Returns the failure that a repeated dump may avoid, because the tree accepts the connection.
+   */
   private static Optional<GpuCheckpointException> pendingConnection(
       CriuFailureBuilder builder, TreeOutcome outcome) {
     return builder.errors().stream()
@@ -190,10 +193,10 @@ final class DumpFailure {
                     builder.criu()));
   }
 
-  /** Whether CRIU could not stop the root, as its log tells where an errno is missing. */
+  /** Returns whether CRIU could not stop the root, by its log if the errno is missing. */
   private boolean neverStopped(CriuFailureBuilder builder) {
     if (loadsPlugin && !builder.errors().isEmpty()) {
-      return false; // CRIU loads the plugin before it stops anything, and says what it fails at
+      return false; // CRIU failed to load the plugin, which it does before it stops the tree
     }
     return builder.criu().logTail().contains("Unable to detach from " + root.pid() + ":");
   }
@@ -252,5 +255,18 @@ final class DumpFailure {
     return cause instanceof GpuCheckpointException details
         ? new NoSuchProcessException(what, details.failure(), cause)
         : new NoSuchProcessException(what, failure, cause);
+  }
+
+  /**
+   * A connection to a unix socket of the tree had not been accepted when CRIU stopped the tree.
+   * CRIU cannot dump what was sent over such a connection.
+   */
+  static final class PendingConnectionException extends CriuException {
+
+    private static final long serialVersionUID = 1L;
+
+    PendingConnectionException(String message, Failure failure, CriuFailure criu) {
+      super(message, failure, criu, null);
+    }
   }
 }

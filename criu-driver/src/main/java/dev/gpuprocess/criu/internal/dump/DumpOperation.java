@@ -3,24 +3,27 @@ package dev.gpuprocess.criu.internal.dump;
 import dev.gpuprocess.criu.internal.links.HeldLinks;
 import dev.gpuprocess.criu.internal.linux.Wakeup;
 import dev.gpuprocess.criu.internal.log.DumpReports;
+import dev.gpuprocess.criu.internal.log.Statistics;
 import dev.gpuprocess.criu.internal.log.StatsFile;
+import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.criu.internal.process.CallContext;
 import dev.gpuprocess.criu.internal.process.CriuResult;
 import dev.gpuprocess.criu.internal.process.LogFile;
 import dev.gpuprocess.criu.internal.rpc.RpcLink;
 import dev.gpuprocess.criu.internal.tree.FreePids;
 import dev.gpuprocess.criu.internal.tree.ProcessDescriptions;
-import dev.gpuprocess.criu.internal.tree.TreeAtRest;
+import dev.gpuprocess.criu.internal.tree.StoppableTree;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.Fate;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.MachineUnfitException;
 import dev.gpuprocess.image.DumpReport;
+import dev.gpuprocess.internal.linux.CurrentUser;
+import dev.gpuprocess.internal.linux.DurableFiles;
 import dev.gpuprocess.internal.linux.Processes;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
-import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.process.ProcessIdentity;
@@ -78,7 +81,7 @@ public final class DumpOperation {
     if (options.endsTree()) {
       links.removeLinks(options.deadline());
     }
-    return DumpReports.read(request.work());
+    return Statistics.dump(request.work());
   }
 
   /**
@@ -92,7 +95,7 @@ public final class DumpOperation {
         try {
           once(shellJob, deadline);
           return;
-        } catch (PendingConnectionException e) {
+        } catch (DumpFailure.PendingConnectionException e) {
           boolean inTime = patience.pause() || attempt < ATTEMPTS;
           if (!inTime || deadline.passed() || e.failure().fate() != Fate.RUNNING_AGAIN) {
             throw e;
@@ -109,13 +112,13 @@ public final class DumpOperation {
     CriuResult result;
     try (Wakeup wakeup = Wakeup.by(options.cancellation())) {
       Files.deleteIfExists(log);
-      Files.deleteIfExists(request.work().resolve(StatsFile.DUMP));
+      Files.deleteIfExists(request.work().resolve(Statistics.OF_DUMP));
       result =
           criu.dump(
               request,
               shellJob,
               new CallContext(
-                  deadline, stages, new LogFile(log), new KillMoment(root.pid()), wakeup));
+                  deadline, stages, new LogLimit(log), new KillDecision(root.pid()), wakeup));
     } catch (IOException e) {
       throw new MachineUnfitException(
           MachineUnfitException.Reason.NO_CRIU,
@@ -127,7 +130,7 @@ public final class DumpOperation {
       finish(result, stages);
     } catch (GpuCheckpointException e) {
       if (e.failure().fate() == Fate.RUNNING_AGAIN) {
-        // CRIU may not have been able to remove them itself.
+        // CRIU may not have been able to remove them.
         links.removeLinks(options.deadline());
       }
       throw e;
@@ -146,8 +149,36 @@ public final class DumpOperation {
   }
 
   private void imagesAreComplete() {
-    ReadableImages.require(subject, request);
+    requireReadable();
     links = HeldLinks.hold(request.images(), root, options);
+  }
+
+  /**
+   * Vetoes a dump whose images this user cannot read, because a CRIU of another user wrote them:
+   * they could not be verified.
+   */
+  private void requireReadable() {
+    if (CurrentUser.isRoot()) {
+      return;
+    }
+    try {
+      for (Path file : DurableFiles.list(request.images())) {
+        if (!Files.isReadable(file)) {
+          throw new ImageException(
+              ImageException.Reason.DIRECTORY,
+              "%s was refused, the process runs on: CRIU wrote %s as another user, and this user cannot read it: have CRIU run with umask 022 ('Defaults!CRIU umask=0022, umask_override' for sudo)"
+                  .formatted(subject, file),
+              Failure.of("dump", root.pid()));
+        }
+      }
+    } catch (IOException e) {
+      throw new ImageException(
+          ImageException.Reason.DIRECTORY,
+          "%s was refused, the process runs on: the images cannot be listed: %s"
+              .formatted(subject, e.getMessage()),
+          Failure.of("dump", root.pid()),
+          e);
+    }
   }
 
   private ProcStat checkProcess() {
@@ -164,7 +195,7 @@ public final class DumpOperation {
     if (stat.isEmpty() || stat.get().isDead()) {
       throw DumpFailure.noSuchProcess(root, null);
     }
-    new TreeAtRest(subject, root.pid(), options).require(descendants);
+    new StoppableTree(subject, root.pid(), options).require(descendants);
     return stat.get();
   }
 

@@ -14,7 +14,7 @@ import java.util.List;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
-/** Passes the stages of a dump on to the listener, and records how far the dump got. */
+/** Passes the stages of a dump to the listener, and records its progress. */
 final class DumpStages implements Conversation.Notifications {
 
   private final ProcessIdentity root;
@@ -44,15 +44,15 @@ final class DumpStages implements Conversation.Notifications {
       return Answer.NO;
     }
     try {
-      return tell(stage.script());
+      return notify(stage.script());
     } catch (Throwable t) {
-      // Whatever it is, the dump must not go on; it becomes the cause of the failure.
+      // Every error stops the dump and becomes the cause of its failure.
       thrown = t;
       return Answer.NO;
     }
   }
 
-  private Answer tell(String script) throws VetoException {
+  private Answer notify(String script) throws VetoException {
     switch (script) {
       case "pre-dump" -> {
         checkIdentity();
@@ -90,7 +90,7 @@ final class DumpStages implements Conversation.Notifications {
     return mayBeKilled();
   }
 
-  /** The process was checked before, but CRIU looked up the pid later. */
+  /** Checks again that the pid belongs to the process, because CRIU looked it up by its pid. */
   private void checkIdentity() {
     if (!root.isAlive()) {
       throw new NoSuchProcessException(
@@ -120,14 +120,12 @@ final class DumpStages implements Conversation.Notifications {
     return Stream.concat(tree.stream(), zombies.stream()).toList();
   }
 
-  /**
-   * Whether the images are complete and CRIU has our consent to end the tree, which it does next.
-   */
+  /** Returns whether the images are complete and CRIU was allowed to kill the tree. */
   boolean mayBeKilled() {
     return allowedToDie;
   }
 
-  /** What the listener threw, or null. */
+  /** Returns the exception of the listener, or null. */
   @Nullable Throwable thrown() {
     return thrown;
   }

@@ -57,7 +57,7 @@ final class UnsupportedResources {
    *
    * @param errors CRIU's errors
    * @param blamed the task at which CRIU failed, or 0 if CRIU does not say
-   * @return empty if the dump failed for another reason, or the resource is no longer there
+   * @return empty if the dump failed for another reason, or the resource is gone
    */
   static List<UnsupportedResource> find(
       List<String> errors, int blamed, ProcessIdentity root, DumpOptions options) {

@@ -70,7 +70,7 @@ final class FileTable {
     return type >= 0 && type < kinds.length ? kinds[type] : Kind.OTHER;
   }
 
-  /** The path of an open file; empty if it has none. */
+  /** Returns the path of an open file; may be empty. */
   String path(int id) {
     file_entry file = files.get(id);
     return file == null || !file.hasReg() ? "" : absolute(file.getReg().getName());

@@ -59,7 +59,7 @@ final class PageMap {
     return new PageMap(images, List.of());
   }
 
-  /** Reads a page map; empty if there is no such file. */
+  /** Reads a page map; empty if the file does not exist. */
   static Optional<PageMap> read(Path images, String name, long pageSize) throws IOException {
     Path file = images.resolve("pagemap-" + name + ".img");
     if (!Files.exists(file)) {

@@ -51,7 +51,7 @@ public final class CriuFailureBuilder {
    * @param subject for the message, such as {@code dump of process 12 (sleep 100)}
    * @param pid the process, or 0 if the operation concerns none
    * @param result how the request went
-   * @param logFile CRIU's log, or null if it has none
+   * @param logFile CRIU's log; null for none
    */
   public CriuFailureBuilder(
       String operation, String subject, int pid, CriuResult result, @Nullable Path logFile) {
@@ -133,7 +133,7 @@ public final class CriuFailureBuilder {
   /**
    * Builds the message, one sentence.
    *
-   * @param outcome what became of the process
+   * @param outcome the fate of the process
    * @param reason why CRIU failed
    * @param hint what to do about it; may be empty
    */
@@ -150,7 +150,7 @@ public final class CriuFailureBuilder {
   /**
    * The failure as a plain {@link CriuException}.
    *
-   * @param outcome what became of the process
+   * @param outcome the fate of the process
    */
   public CriuException general(TreeOutcome outcome, @Nullable Throwable cause) {
     String hint = hint().or(this::privilegeHint).orElse("");
@@ -181,9 +181,9 @@ public final class CriuFailureBuilder {
   /**
    * The failure, if it has one of the types that are common to all operations.
    *
-   * @param outcome what became of the process
+   * @param outcome the fate of the process
    * @param deadline the caller's deadline
-   * @return empty if it has none of these types
+   * @return empty for a failure of another type
    */
   public Optional<GpuCheckpointException> typed(TreeOutcome outcome, Duration deadline) {
     GivenUpException givenUp = result.givenUp();
@@ -209,7 +209,7 @@ public final class CriuFailureBuilder {
           new DiskFullException(
               message(
                   outcome,
-                  "there is no space left for the images",
+                  "no space is left for the images",
                   "free some space or choose another directory"),
               failure(outcome),
               general(outcome, null)));
@@ -228,7 +228,7 @@ public final class CriuFailureBuilder {
                       .formatted(
                           subject,
                           Printable.of(deadline),
-                          whatBecameOfCriu(),
+                          fateOfCriu(),
                           outcome.words(),
                           log.file() == null ? "CRIU's output" : log.file()),
                   failure(outcome),
@@ -236,16 +236,16 @@ public final class CriuFailureBuilder {
       case CANCELLED ->
           Optional.of(
               new OperationCancelledException(
-                  subject + " was cancelled, CRIU " + whatBecameOfCriu() + ", " + outcome.words(),
+                  subject + " was cancelled, CRIU " + fateOfCriu() + ", " + outcome.words(),
                   failure(outcome),
                   details));
       case MISBEHAVIOUR -> Optional.empty();
     };
   }
 
-  private String whatBecameOfCriu() {
+  private String fateOfCriu() {
     if (result.exit().equals(ExitStatus.SPARED)) {
-      return "(process %s) could not be ended without the process, and gives up at its next step"
+      return "(process %s) could not be killed without killing the process, and aborts at its next step"
           .formatted(result.criu());
     }
     return result.exit().equals(ExitStatus.STILL_RUNS)
@@ -264,7 +264,7 @@ public final class CriuFailureBuilder {
     return CriuException.missingCapability(
         message(
             outcome,
-            "CRIU has none of " + String.join(", ", names),
+            "CRIU lacks all of " + String.join(", ", names),
             "run as root, or give it one of these; or " + Privilege.CURE),
         failure(outcome),
         criu(),

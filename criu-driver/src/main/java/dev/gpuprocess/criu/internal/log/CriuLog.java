@@ -17,7 +17,7 @@ import org.jspecify.annotations.Nullable;
  *
  * @param file the log, or null if CRIU never opened one
  * @param errors the relevant errors, oldest first, without timestamp, task and source position;
- *     harmless ones and mere consequences of others are left out
+ *     without harmless ones and mere consequences of others
  * @param lastWarning the last warning, or empty
  * @param tail the end of the file
  * @param blamed the task at which CRIU failed, or 0 if CRIU does not say
@@ -25,7 +25,7 @@ import org.jspecify.annotations.Nullable;
 public record CriuLog(
     @Nullable Path file, List<String> errors, String lastWarning, String tail, int blamed) {
 
-  /** What is read if CRIU has no log. */
+  /** The log of a CRIU that has written none. */
   public static final CriuLog NONE = new CriuLog(null, List.of(), "", "", 0);
 
   private static final int TAIL_LIMIT = 16 << 10;
@@ -101,7 +101,7 @@ public record CriuLog(
     log.seek(from);
     int count = 0;
     for (int more = 0; more >= 0 && count < bytes.length; count += Math.max(0, more)) {
-      // Stops short if the file has been truncated meanwhile.
+      // Reads less if the file was truncated.
       more = log.read(bytes, count, bytes.length - count);
     }
     // A log contains file names, so any byte can occur; the constructor replaces malformed ones.

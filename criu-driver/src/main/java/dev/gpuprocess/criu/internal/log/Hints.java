@@ -4,12 +4,12 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Optional;
 
-/** What to do about CRIU's errors, in this library's words instead of CRIU's flags. */
+/** Maps CRIU's errors to remedies that name the options of this library. */
 public final class Hints {
 
   private static final String STOPPED =
-      "somebody sent the process SIGSTOP or SIGCONT while CRIU dumped it, which CRIU does not stand and"
-          + " the process may die of: let nobody send these signals during a dump";
+      "another process sent SIGSTOP or SIGCONT while CRIU dumped the process, which CRIU does not support"
+          + " and the process may not survive: send no such signals during a dump";
 
   private static final Map<String, String> DUMP = new LinkedHashMap<>();
   private static final Map<String, String> RESTORE = new LinkedHashMap<>();
@@ -41,8 +41,8 @@ public final class Hints {
     RESTORE.put(
         "Can't bind inet socket",
         "a port on which it listened is held by connections that it has closed (TIME_WAIT, up to a"
-            + " minute after they were) or by another process (ss -antp tells): restore it again"
-            + " after a minute, or when the other has ended");
+            + " minute after they were) or by another process (see ss -antp): restore it again"
+            + " after a minute, or when that process has ended");
     RESTORE.put("Connected TCP socket", "set CriuOptions.tcpEstablished(true)");
     RESTORE.put("file locks", "set CriuOptions.fileLocks(true)");
     RESTORE.put("External socket", "set CriuOptions.externalUnixSockets(true)");

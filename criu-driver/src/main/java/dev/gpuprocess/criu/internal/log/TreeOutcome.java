@@ -4,7 +4,7 @@ import dev.gpuprocess.error.Fate;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What became of the tree.
+ * The fate of a tree.
  *
  * @param fate the fate, or null if no tree is concerned
  * @param words the same in words, for the middle of a sentence

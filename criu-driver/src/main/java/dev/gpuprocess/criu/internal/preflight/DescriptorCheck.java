@@ -96,7 +96,7 @@ final class DescriptorCheck {
       Devices.refuse(findings, place, target, node);
     } else if (target.equals(SECRET)) {
       findings.problem(
-          place, target, "is secret memory, which nobody else can read", "close it first");
+          place, target, "is secret memory, which no other process can read", "close it first");
     } else if (queues.computeIfAbsent(node.device(), none -> isQueue(place.link()))) {
       findings.problem(
           place, target, "is a POSIX message queue, which CRIU does not dump", "close it first");

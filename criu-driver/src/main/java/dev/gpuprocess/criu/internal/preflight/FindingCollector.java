@@ -31,7 +31,7 @@ final class FindingCollector {
   private final Map<Severity, Integer> kept = new EnumMap<>(Severity.class);
   private final Map<Severity, Integer> more = new EnumMap<>(Severity.class);
 
-  /** The first few, and how many there are. */
+  /** The first handles, and the number of all. */
   private static final class Handles {
 
     private final List<String> first = new ArrayList<>();
@@ -63,7 +63,7 @@ final class FindingCollector {
       String handle = (handles.count == 1 ? kind : kind + "s") + " " + handles;
       return new Finding(
           severity,
-          who(pid) + ", " + handle,
+          process(pid) + ", " + handle,
           name + " " + why,
           cure,
           new UnsupportedResource(pid, handle, name, option));
@@ -71,7 +71,7 @@ final class FindingCollector {
   }
 
   /** Such as {@code process 12 (sleep)}. */
-  static String who(int pid) {
+  static String process(int pid) {
     return "process "
         + pid
         + ProcFs.stat(pid).map(ProcStat::name).map(" (%s)"::formatted).orElse("");

@@ -4,17 +4,17 @@ import dev.gpuprocess.internal.proc.ProcFs;
 import java.util.Collection;
 
 /**
- * Finds the process at the other end of something that leads out of the tree. For messages only.
+ * Finds the process at the other end of a pipe or socket that leads out of the tree, for messages.
  */
 final class Outsiders {
 
-  /** No more descriptors than this are examined for a message. */
+  /** The number of descriptors that are examined for a message. */
   private static final int MOST_LOOKED_AT = 100_000;
 
   private Outsiders() {}
 
   /**
-   * Looks for a process that has this open.
+   * Finds a process that has a file open.
    *
    * @param target the target of {@code /proc/PID/fd/N}, such as {@code pipe:[12]}
    * @param tree the processes to leave out
@@ -32,7 +32,7 @@ final class Outsiders {
                     .peek(file -> looked[0]++)
                     .anyMatch(file -> file.target().equals(target)))
         .findFirst()
-        .map(pid -> FindingCollector.who(pid.intValue()))
+        .map(pid -> FindingCollector.process(pid.intValue()))
         .orElse("");
   }
 }

@@ -1,8 +1,12 @@
 package dev.gpuprocess.criu.internal.preflight;
 
+import dev.gpuprocess.criu.internal.os.LinuxCalls;
+import dev.gpuprocess.internal.linux.Poll;
+import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.External;
+import java.io.IOException;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -13,8 +17,8 @@ import java.util.regex.Pattern;
 
 /**
  * Anonymous pipes. CRIU silently dumps one that leads out of the tree, and a restore creates a new
- * pipe that nobody else is connected to: the next write kills the process, and the next read
- * returns end of file.
+ * pipe without its other end: the next write kills the process, and the next read returns end of
+ * file.
  */
 final class PipeCheck {
 
@@ -62,7 +66,8 @@ final class PipeCheck {
   }
 
   /**
-   * A descriptor that has been closed meanwhile counts as both ends, so that it is not reported.
+   * Returns the access mode of a descriptor; a closed descriptor counts as both ends, so that it is
+   * not reported.
    */
   private static int access(ResourceRef place) {
     Matcher flags = FLAGS.matcher(ProcFs.read(place.pid(), "fdinfo/" + place.handle()).orElse(""));
@@ -77,8 +82,8 @@ final class PipeCheck {
     Map<Long, Ends> suspects = new LinkedHashMap<>(pipes);
     suspects.values().removeIf(Ends::both);
     suspects.keySet().removeIf(inode -> options.criu().external().contains(External.pipe(inode)));
-    // A pipe that has no other end now has none after a restore either.
-    suspects.values().removeIf(ends -> !PipeEnds.hasOtherEnd(ends.places.get(0)).orElse(true));
+    // A pipe without another end does not lose it by a restore.
+    suspects.values().removeIf(ends -> !hasOtherEnd(ends.places.get(0)).orElse(true));
     if (suspects.isEmpty()) {
       return;
     }
@@ -95,6 +100,31 @@ final class PipeCheck {
     suspects.forEach(this::report);
   }
 
+  /**
+   * Returns whether any process has the other end open. Polls a copy of the descriptor, which reads
+   * nothing from the pipe.
+   *
+   * @return empty if this JVM may not copy it, or if the kernel is older than Linux 5.6
+   */
+  private static Optional<Boolean> hasOtherEnd(ResourceRef place) {
+    try {
+      int process = LinuxCalls.pidfdOpen(place.pid());
+      try {
+        int copy = LinuxCalls.pidfdGetfd(process, Integer.parseInt(place.handle()));
+        try {
+          Poll poll = new Poll(1);
+          return Optional.of(!poll.await(0, copy) || !poll.isHungUp(0));
+        } finally {
+          Libc.close(copy);
+        }
+      } finally {
+        Libc.close(process);
+      }
+    } catch (IOException goneOrForbidden) {
+      return Optional.empty();
+    }
+  }
+
   private void report(long inode, Ends ends) {
     String holder = Outsiders.holder("pipe:[" + inode + "]", tree);
     String end =
@@ -103,11 +133,11 @@ final class PipeCheck {
                 ends.writes ? "writing" : "reading",
                 holder.isEmpty() ? "a process" : holder,
                 ends.writes
-                    ? "nobody would read it, and the next write would kill the process"
-                    : "nobody would write to it, and the next read would return end of file");
+                    ? "the pipe has no reader, and the next write kills the process"
+                    : "the pipe has no writer, and the next read returns end of file");
     String option = "CriuOptions.external(External.pipe(%s))".formatted(inode);
     String cure =
-        "start the job with a file in its place, or set %s and give the restore another with CriuOptions.inherit(\"pipe:[%s]\", file)"
+        "start the process with a file in its place, or set %s and give the restore another with CriuOptions.inherit(\"pipe:[%s]\", file)"
             .formatted(option, inode);
     for (ResourceRef place : ends.places.stream().distinct().toList()) {
       int number = Integer.parseInt(place.handle());

@@ -3,6 +3,8 @@ package dev.gpuprocess.criu.internal.preflight;
 import dev.gpuprocess.doctor.Finding;
 import dev.gpuprocess.doctor.Finding.Severity;
 import dev.gpuprocess.error.ProcessUnreadableException;
+import dev.gpuprocess.internal.proc.Capabilities;
+import dev.gpuprocess.internal.proc.Capabilities.Capability;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.options.DumpOptions;
@@ -41,7 +43,7 @@ public final class Preflight {
       return List.of();
     }
     Preflight preflight = new Preflight(root, options);
-    RightsCheck.look(preflight.findings);
+    preflight.lookAtRights();
     return preflight.look();
   }
 
@@ -55,6 +57,19 @@ public final class Preflight {
    */
   public static List<Finding> withoutRights(ProcessIdentity root, DumpOptions options) {
     return root.isAlive() ? new Preflight(root, options).look() : List.of();
+  }
+
+  /** Checks that a CRIU started by this JVM has the capabilities that it needs. */
+  private void lookAtRights() {
+    Capabilities ours = Capabilities.of(ProcessHandle.current().pid());
+    if (!ours.handsOn(Capability.SYS_ADMIN) && !ours.handsOn(Capability.CHECKPOINT_RESTORE)) {
+      findings.add(
+          Severity.PROBLEM,
+          "rights",
+          "CRIU started from here has neither CAP_SYS_ADMIN nor CAP_CHECKPOINT_RESTORE, unless its"
+              + " program file grants them",
+          "run as root, or with one of these capabilities");
+    }
   }
 
   private List<Finding> look() {

@@ -81,7 +81,7 @@ final class SocketCheck {
     } catch (IOException e) {
       findings.add(
           Severity.OK,
-          FindingCollector.who(member),
+          FindingCollector.process(member),
           "may have UNIX sockets whose other ends are not known: " + e.getMessage(),
           "");
       return Map.of();

@@ -29,7 +29,7 @@ final class TaskCheck {
             stat ->
                 findings.add(
                     Severity.OK,
-                    FindingCollector.who(root.pid()),
+                    FindingCollector.process(root.pid()),
                     "is not the leader of its session %s, so the restored process joins the session of the process that restores it"
                         .formatted(stat.session()),
                     ""));
@@ -40,7 +40,7 @@ final class TaskCheck {
     if (pid == ProcessHandle.current().pid()) {
       findings.add(
           Severity.PROBLEM,
-          FindingCollector.who(pid),
+          FindingCollector.process(pid),
           "is this JVM, which cannot be in the tree that it dumps",
           "dump from a process outside the tree");
     }
@@ -62,7 +62,7 @@ final class TaskCheck {
   }
 
   private void lookAtSession(int pid) {
-    // The last is its pid in the process's own pid namespace, or 0 if it has none there.
+    // The last number is the pid in the process's own pid namespace, or 0.
     String[] sessions = ProcFs.status(pid).getOrDefault("NSsid", "").split("\\s+");
     ProcFs.stat(pid)
         .filter(stat -> sessions[sessions.length - 1].equals(OUTSIDE) && !stat.isDead())
@@ -85,7 +85,7 @@ final class TaskCheck {
     for (int tracer : tracers) {
       findings.problem(
           new ResourceRef(pid, "tracer", Integer.toString(tracer)),
-          FindingCollector.who(tracer),
+          FindingCollector.process(tracer),
           "traces it, and CRIU must trace it itself",
           "end the tracer, or wait until it has detached");
     }

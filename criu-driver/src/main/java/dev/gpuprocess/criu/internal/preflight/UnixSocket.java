@@ -11,8 +11,8 @@ import java.util.List;
  * @param inode as in {@code socket:[N]}
  * @param type 1 stream, 2 datagram, 5 sequenced packets
  * @param connected whether it is connected
- * @param peer the inode of the other end; 0 if there is none, or if it has not been accepted yet
- * @param name its path, or its abstract name with an {@code @} in front; empty if it has none
+ * @param peer the inode of the other end; 0 for none, or before the connection is accepted
+ * @param name its path, or its abstract name with an {@code @} in front; may be empty
  * @param waiting for a listener, the inodes of the sockets that it has not accepted yet
  */
 record UnixSocket(

@@ -56,7 +56,7 @@ public final class CpuImage {
           images + " is not a writable directory",
           Failure.of("record CPU", 0));
     }
-    CriuResult result = ask(request, criu_req_type.CPUINFO_DUMP, CpuCheck.INSTRUCTIONS);
+    CriuResult result = make(request, criu_req_type.CPUINFO_DUMP, CpuCheck.INSTRUCTIONS);
     if (!result.success()) {
       throw request.failure(result);
     }
@@ -66,13 +66,13 @@ public final class CpuImage {
     if (!Files.isRegularFile(images.resolve(NAME))) {
       throw new ImageException(
           ImageException.Reason.MISSING,
-          images + " does not say which CPU it needs: record it there, or dump with a cpuCheck",
+          images + " has no record of its CPU: record it there, or dump with a cpuCheck",
           Failure.of("check CPU", 0));
     }
     SimpleRequest request =
         new SimpleRequest(
             command, "check CPU", "comparing this machine's CPU with that of " + images);
-    CriuResult result = ask(request, criu_req_type.CPUINFO_CHECK, check);
+    CriuResult result = make(request, criu_req_type.CPUINFO_CHECK, check);
     if (!result.success()) {
       CriuFailureBuilder builder = request.builder(result);
       throw mismatch(builder, SimpleRequest.untouched())
@@ -100,7 +100,7 @@ public final class CpuImage {
         null);
   }
 
-  private CriuResult ask(SimpleRequest request, criu_req_type type, CpuCheck check) {
+  private CriuResult make(SimpleRequest request, criu_req_type type, CpuCheck check) {
     try (ImageDirectories directories = ImageDirectories.open(images, images)) {
       // CRIU logs only a line or two: better in its output than in a file among the images.
       criu_opts.Builder opts =

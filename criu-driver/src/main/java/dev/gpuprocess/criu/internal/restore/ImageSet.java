@@ -40,7 +40,7 @@ final class ImageSet {
   private ImageSet() {}
 
   /**
-   * Checks for what would make CRIU crash or fail without a clear reason.
+   * Refuses images on which CRIU would crash or fail without a clear reason.
    *
    * @param subject for messages
    * @param images the directory
@@ -100,8 +100,8 @@ final class ImageSet {
   }
 
   /**
-   * CRIU's CUDA plugin restores the GPU state as part of CRIU's restore; we would restore it a
-   * second time.
+   * Refuses images made with CRIU's CUDA plugin, which restores the GPU state in CRIU's restore:
+   * the library would restore it a second time.
    */
   private static void requireNoPlugin(String subject, List<String> plugins, Failure failure) {
     if (!plugins.isEmpty()) {

@@ -3,7 +3,7 @@ package dev.gpuprocess.criu.internal.restore;
 import dev.gpuprocess.criu.internal.process.CriuCall;
 import dev.gpuprocess.criu.internal.process.CriuCommand;
 import dev.gpuprocess.criu.internal.process.CriuKill;
-import dev.gpuprocess.criu.internal.tree.OwnZombies;
+import dev.gpuprocess.criu.internal.tree.FreePids;
 import dev.gpuprocess.internal.linux.ProcessTree;
 import dev.gpuprocess.internal.proc.OpenFile;
 import dev.gpuprocess.internal.proc.ProcFs;
@@ -23,8 +23,9 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Kills what a failed restore leaves behind. Killing CRIU alone is not enough: a half-restored task
- * lives on under init with the target's pid, and may write to its log until the disk is full.
+ * Kills the processes that a failed restore leaves. Killing CRIU alone is not enough: a
+ * half-restored task stays under init with the target's pid, and may write to its log until the
+ * disk is full.
  *
  * <p>A task is ours if it was seen below our CRIU, or if it has the wanted pid, is younger than our
  * CRIU and holds our log open.
@@ -63,9 +64,9 @@ final class PartialRestoreCleanup implements CriuCall.BeforeKill {
   }
 
   /**
-   * Kills what is left after CRIU is gone. Does nothing to a tree that was resumed: it runs.
+   * Kills the processes that are left after CRIU is gone, unless the tree was resumed.
    *
-   * @return false if something is left that could not be killed or is not known to be ours
+   * @return false if a process is left that could not be killed or may be of others
    */
   boolean end() {
     if (stages.resumed()) {
@@ -81,7 +82,7 @@ final class PartialRestoreCleanup implements CriuCall.BeforeKill {
     Set<ProcessIdentity> signalled = new LinkedHashSet<>();
     Deadline deadline = Deadline.after(LIMIT);
     while (true) {
-      // Of those that only root may kill. The children of a killed parent move to init.
+      // Descendants of processes that only root may kill. Children of a killed parent move to init.
       for (ProcessIdentity process : Set.copyOf(ours)) {
         if (process.isAlive()) {
           addDescendants(process.pid());
@@ -98,7 +99,7 @@ final class PartialRestoreCleanup implements CriuCall.BeforeKill {
       if (living.isEmpty() && left.isEmpty()) {
         return true;
       }
-      // A task that CRIU has killed has nothing open any more by which it could be recognised.
+      // A task that CRIU has killed has closed the log by which it would be recognised.
       boolean goes = !living.isEmpty() || ProcFs.isEnding(pid);
       if (!goes || deadline.passed()) {
         return false;
@@ -107,9 +108,9 @@ final class PartialRestoreCleanup implements CriuCall.BeforeKill {
     }
   }
 
-  /** Reaps those that are children of this JVM. */
+  /** Reaps the processes that are children of this JVM. */
   void reap() {
-    ours.forEach(OwnZombies::reap);
+    ours.forEach(FreePids::reap);
   }
 
   private void addDescendants(int parent) {

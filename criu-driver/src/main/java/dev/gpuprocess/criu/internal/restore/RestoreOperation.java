@@ -3,17 +3,16 @@ package dev.gpuprocess.criu.internal.restore;
 import dev.gpuprocess.criu.internal.links.HeldLinks;
 import dev.gpuprocess.criu.internal.linux.Wakeup;
 import dev.gpuprocess.criu.internal.log.CriuFailureBuilder;
-import dev.gpuprocess.criu.internal.log.StatsFile;
+import dev.gpuprocess.criu.internal.log.Statistics;
 import dev.gpuprocess.criu.internal.log.TreeOutcome;
 import dev.gpuprocess.criu.internal.process.CallContext;
 import dev.gpuprocess.criu.internal.process.CriuCommand;
 import dev.gpuprocess.criu.internal.process.CriuResult;
 import dev.gpuprocess.criu.internal.process.LogFile;
 import dev.gpuprocess.criu.internal.rpc.RpcLink;
-import dev.gpuprocess.criu.internal.tree.OwnZombies;
+import dev.gpuprocess.criu.internal.tree.FreePids;
 import dev.gpuprocess.criu.internal.tree.ProcessDescriptions;
 import dev.gpuprocess.criu.internal.tree.TreeFate;
-import dev.gpuprocess.criu.proto.Stats.restore_stats_entry;
 import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.Fate;
@@ -33,14 +32,15 @@ import dev.gpuprocess.spi.RestoreListener;
 import dev.gpuprocess.spi.RestoreReport;
 import dev.gpuprocess.spi.RestoreRequest;
 import java.io.IOException;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
-import java.time.temporal.ChronoUnit;
 import java.util.List;
 import java.util.Optional;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -54,6 +54,13 @@ public final class RestoreOperation {
   private static final Duration PID_PATIENCE = Duration.ofSeconds(10);
 
   private static final Pattern TAKEN = Pattern.compile("Can't fork for (\\d{1,9}): File exists");
+
+  /**
+   * CRIU reports in a debug message that a plugin could not start the devices of the tree again.
+   */
+  private static final Pattern DEVICES_FAILED =
+      Pattern.compile("(\\(\\d+\\.\\d+\\) )?restore late stage hook for external plugin failed");
+
   private static final String THREAD_TAKEN = "Unable to create a thread: -" + Libc.EEXIST;
 
   private final RpcLink criu;
@@ -76,7 +83,7 @@ public final class RestoreOperation {
     this.listener = listener;
   }
 
-  /** A CPU that was recorded with the images is compared; CRIU does not do so by itself. */
+  /** Compares the CPU that was recorded with the images, which CRIU does only on request. */
   private static RestoreOptions withRecordedCpu(RestoreRequest request) {
     RestoreOptions options = request.options();
     boolean recorded = Files.exists(request.images().resolve(CpuImage.NAME));
@@ -129,8 +136,8 @@ public final class RestoreOperation {
   }
 
   /**
-   * On a busy machine the kernel may release a pid a moment after its process is gone from {@code
-   * /proc}: CRIU is then asked again.
+   * Calls CRIU again while the kernel has not released a pid: on a busy machine that happens a
+   * moment after the process is gone from {@code /proc}.
    */
   private RestoreReport restore(boolean ownNumbers) {
     Deadline deadline = Deadline.after(options.deadline());
@@ -146,7 +153,7 @@ public final class RestoreOperation {
               || !patience.pause()) {
             throw e;
           }
-          LOG.debug("asking CRIU again", e);
+          LOG.debug("repeating the restore", e);
           stages = stages.again();
         }
       }
@@ -160,7 +167,7 @@ public final class RestoreOperation {
     CriuResult result;
     try (Wakeup wakeup = Wakeup.by(options.cancellation())) {
       Files.deleteIfExists(log);
-      Files.deleteIfExists(request.work().resolve(StatsFile.RESTORE));
+      Files.deleteIfExists(request.work().resolve(Statistics.OF_RESTORE));
       result =
           criu.restore(
               request,
@@ -183,8 +190,8 @@ public final class RestoreOperation {
   }
 
   private void requireDevices(CriuResult result, RestoreStages stages) {
-    try {
-      if (!DeviceResume.failed(log)) {
+    try (Stream<String> lines = Files.lines(log, StandardCharsets.ISO_8859_1)) {
+      if (lines.noneMatch(line -> DEVICES_FAILED.matcher(line).matches())) {
         return;
       }
     } catch (IOException e) {
@@ -200,8 +207,8 @@ public final class RestoreOperation {
     try {
       outcome = afterResume(stages.root());
     } catch (NativeCallException | ProcessUnreadableException e) {
-      LOG.debug("what became of process {} is not known", pid, e);
-      outcome = new TreeOutcome(Fate.UNKNOWN, "and it is not known whether the process runs");
+      LOG.debug("the fate of process {} is unknown", pid, e);
+      outcome = new TreeOutcome(Fate.UNKNOWN, "and it is unknown whether the process runs");
     }
     return new CriuException(
         builder.message(
@@ -240,7 +247,7 @@ public final class RestoreOperation {
   }
 
   private void checkPidIsFree(int wanted, @Nullable Throwable cause) {
-    OwnZombies.free(wanted);
+    FreePids.free(wanted);
     ProcessDescriptions.holder(wanted)
         .ifPresent(
             holder -> {
@@ -309,8 +316,7 @@ public final class RestoreOperation {
 
   private static TreeOutcome ended(PartialRestoreCleanup cleanup, int pid) {
     boolean allEnded = cleanup.end();
-    // They are zombies of this JVM now, as children or adopted orphans, and nobody else would free
-    // their pids.
+    // They are zombies of this JVM now, as children or adopted orphans, and hold their pids.
     cleanup.reap();
     return allEnded
         ? new TreeOutcome(Fate.HALF_RESTORED_REMOVED, "nothing of it is left")
@@ -318,7 +324,7 @@ public final class RestoreOperation {
             Fate.UNKNOWN, "and process " + pid + " exists but is not known to be part of it");
   }
 
-  /** What became of a tree that CRIU was about to resume, or had resumed. */
+  /** Determines the fate of a tree that CRIU was about to resume, or had resumed. */
   private static TreeOutcome afterResume(@Nullable ProcessIdentity root)
       throws NativeCallException {
     if (root == null) {
@@ -338,21 +344,16 @@ public final class RestoreOperation {
       throw new CriuFailureBuilder("restore", subject, pid, result, log)
           .general(new TreeOutcome(Fate.UNKNOWN, "although CRIU says it went well"), null);
     }
-    restore_stats_entry stats;
-    try {
-      stats = StatsFile.read(request.work().resolve(StatsFile.RESTORE)).getRestore();
-    } catch (IOException e) {
-      LOG.debug("this restore has no statistics", e);
-      stats = restore_stats_entry.getDefaultInstance();
-    }
-    return new RestoreReport(
-        root,
-        micros(stats.getForkingTime()),
-        micros(stats.getRestoreTime()),
-        stats.getPagesRestored() * Libc.PAGE_BYTES);
+    return Statistics.restore(request.work(), root);
   }
 
-  private static Duration micros(int unsigned) {
-    return Duration.of(Integer.toUnsignedLong(unsigned), ChronoUnit.MICROS);
+  /** The kernel has not released a pid yet that no process, session or group has. */
+  private static final class PidNotYetFreeException extends PidTakenException {
+
+    private static final long serialVersionUID = 1L;
+
+    PidNotYetFreeException(String message, Failure failure, Throwable cause) {
+      super(message, failure, cause);
+    }
   }
 }

@@ -10,7 +10,7 @@ import dev.gpuprocess.spi.RestoreListener;
 import dev.gpuprocess.spi.VetoException;
 import org.jspecify.annotations.Nullable;
 
-/** Passes the stages of a restore on to the listener, and records how far the restore got. */
+/** Passes the stages of a restore to the listener, and records its progress. */
 final class RestoreStages implements Conversation.Notifications {
 
   private final int expected;
@@ -34,7 +34,7 @@ final class RestoreStages implements Conversation.Notifications {
     this.listener = listener;
   }
 
-  /** The stages of another attempt; the listener is not told a second time that it begins. */
+  /** Returns the stages of another attempt; the listener gets its first call only once. */
   RestoreStages again() {
     RestoreStages next = new RestoreStages(expected, otherNumberOutside, listener);
     next.begun = begun;
@@ -49,16 +49,16 @@ final class RestoreStages implements Conversation.Notifications {
       return Answer.NO;
     }
     try {
-      tell(stage);
+      notify(stage);
       return Answer.YES;
     } catch (Throwable t) {
-      // Whatever it is, the restore must not go on; it becomes the cause of the failure.
+      // Every error stops the restore and becomes the cause of its failure.
       thrown = t;
       return Answer.NO;
     }
   }
 
-  private void tell(Stage stage) throws VetoException {
+  private void notify(Stage stage) throws VetoException {
     switch (stage.script()) {
       case "pre-restore" -> {
         if (!begun) {
@@ -103,7 +103,7 @@ final class RestoreStages implements Conversation.Notifications {
     }
   }
 
-  /** Whether the root may have any pid outside. */
+  /** Returns whether the root may have any pid outside. */
   boolean otherNumberOutside() {
     return otherNumberOutside;
   }
@@ -118,7 +118,7 @@ final class RestoreStages implements Conversation.Notifications {
     return resumed;
   }
 
-  /** What the listener threw, or null. */
+  /** Returns the exception of the listener, or null. */
   @Nullable Throwable thrown() {
     return thrown;
   }

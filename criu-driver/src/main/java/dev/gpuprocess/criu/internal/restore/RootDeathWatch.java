@@ -4,9 +4,7 @@ import dev.gpuprocess.criu.internal.process.Conversation;
 import dev.gpuprocess.criu.internal.process.GivenUpException;
 import dev.gpuprocess.process.ProcessIdentity;
 
-/**
- * Gives a restore up if the root of the tree has died meanwhile: CRIU would wait for it forever.
- */
+/** Aborts a restore if the root of the tree has died, since CRIU would wait for it endlessly. */
 final class RootDeathWatch implements Conversation.Watch {
 
   private final RestoreStages stages;

@@ -10,13 +10,13 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The directory that CRIU loads plugins from for one request, below the work directory. CRIU loads
- * everything in its plugin directory whose name ends in {@code .so}, so there is one link in it, to
- * the plugin that was asked for.
+ * The directory from which CRIU loads plugins for one request, below the work directory. CRIU loads
+ * every {@code .so} file in its plugin directory, so the directory has one link, to the requested
+ * plugin.
  */
 final class PluginDirectory implements AutoCloseable {
 
-  /** None is loaded: the command line says so. */
+  /** No plugin: the command line says so. */
   static final PluginDirectory NONE = new PluginDirectory(null, "");
 
   private static final Logger LOG = LoggerFactory.getLogger(PluginDirectory.class);
@@ -32,7 +32,7 @@ final class PluginDirectory implements AutoCloseable {
   }
 
   /**
-   * Makes it.
+   * Creates the directory.
    *
    * @param work the work directory of the request
    * @param directories the same as CRIU sees it
@@ -46,12 +46,12 @@ final class PluginDirectory implements AutoCloseable {
     return new PluginDirectory(link, "libdir " + directories.seenByCriu(NAME));
   }
 
-  /** What CRIU's configuration says of it, which goes before the command line. */
+  /** Returns the line in CRIU's configuration, which precedes the command line. */
   Optional<String> line() {
     return Optional.of(line).filter(text -> !text.isEmpty());
   }
 
-  /** CRIU has ended. What it did stands, whatever becomes of the directory. */
+  /** Removes the directory when CRIU has ended; a failure is only logged. */
   @Override
   public void close() {
     if (link == null) {

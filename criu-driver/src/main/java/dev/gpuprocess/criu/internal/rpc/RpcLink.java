@@ -86,9 +86,4 @@ public record RpcLink(CriuCommand command, Function<GpuPlugin, Path> plugins) {
         ? PluginDirectory.NONE
         : PluginDirectory.make(work, directories, plugins.apply(plugin));
   }
-
-  CriuResult check(CallContext context) throws IOException {
-    return new CriuCall(command, context, List.of())
-        .make(criu_req.newBuilder().setType(criu_req_type.CHECK).build());
-  }
 }

@@ -6,6 +6,7 @@ import dev.gpuprocess.criu.internal.process.CriuCall;
 import dev.gpuprocess.criu.internal.process.CriuCommand;
 import dev.gpuprocess.criu.internal.process.CriuResult;
 import dev.gpuprocess.criu.proto.Rpc.criu_req;
+import dev.gpuprocess.criu.proto.Rpc.criu_req_type;
 import dev.gpuprocess.criu.proto.Rpc.criu_resp;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.GpuCheckpointException;
@@ -36,6 +37,13 @@ public record SimpleRequest(CriuCommand command, String operation, String subjec
           Failure.of(operation, 0),
           e);
     }
+  }
+
+  /** Runs CRIU's check of this kernel. */
+  public static void check(CriuCommand command) {
+    criu_resp unused =
+        new SimpleRequest(command, "check", "CRIU's check of this kernel")
+            .require(criu_req.newBuilder().setType(criu_req_type.CHECK).build());
   }
 
   /** Makes the request and returns CRIU's reply, which reports success. */

@@ -1,16 +1,25 @@
 package dev.gpuprocess.criu.internal.tree;
 
-import dev.gpuprocess.internal.linux.Processes;
-import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.time.Deadline;
+import dev.gpuprocess.criu.internal.linux.Posix;
+import dev.gpuprocess.internal.linux.NativeCallException;
+import dev.gpuprocess.internal.linux.Processes;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.time.Uninterrupted;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.time.Duration;
 import java.util.List;
+import java.util.Optional;
+import java.util.concurrent.locks.LockSupport;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** Waits until the pids of a killed tree are free, so that it can be restored at once. */
+/**
+ * Waits until the pids of a killed tree are free, so that it can be restored at once. A JVM that is
+ * the first process of a container, or a child subreaper, becomes the parent of the processes that
+ * it has restored, and must reap them itself: the JDK reaps only the processes that it has started.
+ */
 public final class FreePids {
 
   private static final Logger LOG = LoggerFactory.getLogger(FreePids.class);
@@ -18,7 +27,8 @@ public final class FreePids {
   /** Freeing a process's memory takes about a tenth of a second per GiB. */
   private static final Duration TEARDOWN_LIMIT = Duration.ofSeconds(5);
 
-  private static final Duration REAP_LIMIT = OwnZombies.PATIENCE;
+  /** A child of the JDK that is still a zombie then was not started by the JDK. */
+  private static final Duration REAP_LIMIT = Duration.ofSeconds(1);
 
   /** Init reaps zombies, but in some containers only every few seconds. */
   private static final Duration INIT_REAP_LIMIT = Duration.ofSeconds(10);
@@ -31,7 +41,7 @@ public final class FreePids {
    * Waits for a limited time; the image is good whether or not the pids become free. Waits for a
    * zombie only briefly, as its parent must reap it, and reaps one that only this JVM can reap.
    *
-   * @param tree all its processes, which have been killed
+   * @param tree all processes of a killed tree
    */
   public static void await(List<ProcessIdentity> tree) {
     Deadline teardown = Deadline.after(TEARDOWN_LIMIT);
@@ -42,11 +52,10 @@ public final class FreePids {
           tree.stream().flatMap(process -> Processes.stat(process).stream()).toList();
       boolean onlyZombies = left.stream().allMatch(ProcStat::isDead);
       boolean onlyInits =
-          onlyZombies
-              && left.stream().allMatch(stat -> stat.parent() == 1 && !OwnZombies.isOurs(stat));
+          onlyZombies && left.stream().allMatch(stat -> stat.parent() == 1 && !isOurs(stat));
       if (reap.passed() && onlyZombies) {
-        tree.forEach(OwnZombies::reap);
-        left = left.stream().filter(stat -> !OwnZombies.isOurs(stat)).toList();
+        tree.forEach(FreePids::reap);
+        left = left.stream().filter(stat -> !isOurs(stat)).toList();
       }
       if (left.isEmpty()) {
         return;
@@ -60,6 +69,41 @@ public final class FreePids {
         return;
       }
       Uninterrupted.pause(PAUSE_NANOS);
+    }
+  }
+
+  /** Returns whether this JVM is the parent of the process. */
+  private static boolean isOurs(ProcStat stat) {
+    return stat.parent() == ProcessHandle.current().pid();
+  }
+
+  /** Frees a pid that a zombie child of this JVM holds: waits for the JDK, and reaps the zombie. */
+  public static void free(int pid) {
+    Optional<ProcessIdentity> zombie =
+        ProcFs.stat(pid)
+            .filter(stat -> stat.isDead() && isOurs(stat))
+            .map(stat -> new ProcessIdentity(pid, stat.startTicks()));
+    if (zombie.isPresent()) {
+      Deadline jdk = Deadline.after(REAP_LIMIT);
+      while (Processes.stat(zombie.get()).isPresent() && !jdk.passed()) {
+        LockSupport.parkNanos(PAUSE_NANOS);
+      }
+      reap(zombie.get());
+    }
+  }
+
+  /**
+   * Reaps exactly this process, if it is a zombie child of this JVM. To be called only after the
+   * JDK has had time to reap it.
+   */
+  public static void reap(ProcessIdentity process) {
+    if (Processes.stat(process).filter(stat -> stat.isDead() && isOurs(stat)).isEmpty()) {
+      return;
+    }
+    try {
+      LOG.debug("reaped {}: {}", process.pid(), Posix.reap(process.pid()));
+    } catch (NativeCallException e) {
+      LOG.warn("process {} has ended and cannot be reaped: {}", process.pid(), e.getMessage());
     }
   }
 }

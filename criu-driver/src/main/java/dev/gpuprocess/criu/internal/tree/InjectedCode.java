@@ -8,10 +8,10 @@ import java.nio.file.AccessDeniedException;
 import java.util.Map;
 
 /**
- * The code that CRIU has a process execute while it dumps it. A process whose tracer dies meanwhile
- * goes on in that code and dies: of SIGTRAP at the breakpoint at its end, or of SIGPIPE when it
- * answers. While the code only waits for CRIU's next command it is safe: it finds that CRIU is gone
- * and returns to where the process was.
+ * The code of CRIU that a process executes while it is dumped. If the tracer dies, the process
+ * continues in that code and dies: of SIGTRAP at the breakpoint at its end, or of SIGPIPE when it
+ * answers. While the code waits for CRIU's next command, the process is safe: the code notices that
+ * CRIU is gone and returns to the program.
  */
 public final class InjectedCode {
 
@@ -51,7 +51,7 @@ public final class InjectedCode {
     return status.getOrDefault("State", "").startsWith("S") && isInRecvfrom(task);
   }
 
-  /** Whoever may not see the system call takes a task that sleeps for one that waits. */
+  /** Returns true for a sleeping task if this user may not read its system call. */
   private static boolean isInRecvfrom(int task) {
     try {
       return ProcFs.read(task, "syscall")

@@ -17,7 +17,7 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.stream.Collectors;
 
-/** What became of a process tree after a dump, according to the kernel once CRIU is gone. */
+/** The fate of a process tree after a dump, according to the kernel when CRIU is gone. */
 public enum TreeFate {
   /** None of it is traced, frozen or ending. */
   RUNS,
@@ -30,7 +30,7 @@ public enum TreeFate {
 
   private static final Duration SETTLE_LIMIT = Duration.ofSeconds(5);
 
-  /** Once the images are complete nobody depends on the process, so there is time to be certain. */
+  /** When the images are complete, no one waits for the process, so there is time to be certain. */
   private static final Duration CERTAINTY_LIMIT = Duration.ofSeconds(20);
 
   private static final Duration MOMENT = Duration.ofMillis(100);

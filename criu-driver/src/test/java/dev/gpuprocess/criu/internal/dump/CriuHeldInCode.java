@@ -13,7 +13,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.Consumer;
 
-/** Stops the CRIU that dumps a process while the process executes code of CRIU's. */
+/** Stops the CRIU that dumps a process while the process executes injected code. */
 final class CriuHeldInCode {
 
   private static final long SETTLED_NANOS = 5_000_000;
@@ -26,10 +26,10 @@ final class CriuHeldInCode {
   }
 
   /**
-   * Waits for such a moment, and does the dump meanwhile.
+   * Runs a dump and stops CRIU at such a moment.
    *
-   * @param held gets CRIU once it is stopped
-   * @return whether the moment was caught before the dump was over
+   * @param held gets CRIU when it is stopped
+   * @return whether the moment was found before the end of the dump
    */
   static boolean during(int pid, Runnable dump, Consumer<ProcessIdentity> held) {
     CriuHeldInCode catcher = new CriuHeldInCode(pid);
@@ -65,7 +65,7 @@ final class CriuHeldInCode {
     return tracer.isPresent() ? ProcessIdentity.of(tracer.getAsInt()) : Optional.empty();
   }
 
-  /** Stops it, and lets it go on again when the process has left the code by then. */
+  /** Stops CRIU, and resumes it if the process has left the code. */
   private boolean isHeld(ProcessIdentity criu) {
     try {
       Processes.signal(criu, Signals.SIGSTOP);

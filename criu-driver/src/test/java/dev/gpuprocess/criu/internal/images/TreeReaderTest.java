@@ -48,7 +48,7 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** Images made by hand. What CRIU itself writes is compared with /proc in WorkloadsTest. */
+/** Hand-made images. WorkloadsTest compares CRIU's images with /proc. */
 @Tag("jdk")
 class TreeReaderTest {
 
@@ -103,7 +103,7 @@ class TreeReaderTest {
     write("pagemap-" + of + ".img", PAGEMAP, all);
   }
 
-  /** Reads what is refused, saying this. */
+  /** Reads images that are refused with this message. */
   private void assertRefused(String reason) {
     ImageException e =
         assertReason(ImageException.class, ImageException.Reason.CORRUPT, this::read);
@@ -274,7 +274,7 @@ class TreeReaderTest {
     assertEquals(40, new TreeReader(images).rootPid());
   }
 
-  /** As many mappings as Linux lets a process have, each with its own run of pages. */
+  /** The largest number of mappings of a process, each with its own run of pages. */
   @Test
   @OutsideUse("D5")
   void timeIsInProportionToMappings() throws IOException {
@@ -399,7 +399,7 @@ class TreeReaderTest {
     assertRefused("not an image of the kind CORE");
   }
 
-  /** Whatever is in the files, they are read or refused, and nothing else happens. */
+  /** Files with random content are read or refused. */
   @Test
   void alteredFilesAreReadOrRefused() throws IOException {
     Random random = new Random(4711);

@@ -1,0 +1,246 @@
+package dev.gpuprocess.internal.dump;
+
+import dev.gpuprocess.error.CriuReport;
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.Fate;
+import dev.gpuprocess.error.ImageKeptException;
+import dev.gpuprocess.image.DumpReport;
+import dev.gpuprocess.image.ImageFile;
+import dev.gpuprocess.image.ImageMachine;
+import dev.gpuprocess.image.Manifest;
+import dev.gpuprocess.internal.call.BoundedDiskTask;
+import dev.gpuprocess.internal.extras.ImageExtras;
+import dev.gpuprocess.internal.image.ImageDirectory;
+import dev.gpuprocess.internal.image.StagedImage;
+import dev.gpuprocess.internal.machine.MachineSurvey;
+import dev.gpuprocess.internal.pool.HostMemoryPool;
+import dev.gpuprocess.internal.time.WorkLimit;
+import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.spi.CriuDriver;
+import dev.gpuprocess.spi.DumpListener;
+import dev.gpuprocess.spi.DumpRequest;
+import java.util.List;
+import java.util.function.Function;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The second phase of a dump: the members' GPU memory and CRIU's files are written. In CRIU's
+ * post-dump, which holds the process frozen, the image is sealed: checksummed, synced and renamed.
+ * Only then CRIU may kill the process. If anything fails, CRIU is refused, the image is removed and
+ * the process stays. A snapshot is sealed later, by {@link WrittenImage}. For one thread.
+ */
+final class ImageWriting implements DumpListener {
+
+  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
+
+  private final Dump dump;
+  private final CriuDriver criu;
+  private final StagedImage image;
+  private final Manifest.Options kept;
+  private final BoundedDiskTask disk;
+  private final ProcessIdentity root;
+  private final SaveFileSteps saveFiles;
+
+  // The outcome of post-dump.
+  private @Nullable Function<List<ImageFile>, Manifest> manifest;
+  private @Nullable ImageDirectory published;
+  private @Nullable RuntimeException notSealed;
+
+  ImageWriting(
+      Dump dump, CriuDriver criu, StagedImage image, Manifest.Options kept, BoundedDiskTask disk) {
+    this.dump = dump;
+    this.criu = criu;
+    this.image = image;
+    this.kept = kept;
+    this.disk = disk;
+    this.root = dump.root;
+    this.saveFiles = dump.saveFiles;
+  }
+
+  StagedImage image() {
+    return image;
+  }
+
+  ImageDirectory published() {
+    return afterPostDump(published);
+  }
+
+  /** Returns the function that makes the manifest of the files. */
+  Function<List<ImageFile>, Manifest> manifest() {
+    return afterPostDump(manifest);
+  }
+
+  private <T> T afterPostDump(@Nullable T made) {
+    if (made == null) {
+      throw new IllegalStateException(
+          "the CRIU driver dumped process " + root.pid() + " without calling postDump");
+    }
+    return made;
+  }
+
+  /** Writes the image. Of a snapshot the image stays open. */
+  ImageWriting run(WorkLimit limit) {
+    boolean isLeftOpen = false;
+    try {
+      write(limit);
+      if (dump.isSnapshot) {
+        saveFiles.hideNames();
+        isLeftOpen = manifest() != null;
+      }
+      return this;
+    } finally {
+      if (!isLeftOpen && !disk.hangs()) {
+        disk.tidy("tidy", dump.context.timeouts().call(), () -> saveFiles.closeWith(image));
+      }
+    }
+  }
+
+  /** Writes all files. The pool makes no memory during this, which would slow it down. */
+  private void write(WorkLimit limit) {
+    // The process waits only for the checksums of an image in memory.
+    boolean isSummed = !dump.isSnapshot && image.isInMemory();
+    HostMemoryPool.Copies reading = dump.context.hostMemory().copying(isSummed ? 1 : 0);
+    try {
+      saveFiles.find(criu);
+      WorkLimit copying = WorkLimit.copying(root.pid(), limit.remaining(), dump::isCancelled);
+      if (!dump.isSnapshot) {
+        saveFiles.copy(image, disk, copying);
+      }
+      saveFiles.name(image, disk);
+      if (!dump.isSnapshot) {
+        saveFiles.write(image, disk, copying);
+      }
+      callCriu();
+    } finally {
+      reading.close();
+    }
+  }
+
+  private void callCriu() {
+    try {
+      DumpReport unused =
+          dump.steps.run(
+              "dump",
+              () ->
+                  criu.dump(
+                      new DumpRequest(root, image.images(), image.work(), dump.options)
+                          .with(dump.tree.plugin()),
+                      this),
+              DumpReport::bytes);
+      image.logUnwanted();
+    } catch (RuntimeException e) {
+      failed(e);
+    }
+  }
+
+  @Override
+  public void postDump() {
+    try {
+      manifest = described();
+      if (!dump.isSnapshot) {
+        published = dump.steps.run("seal", this::sealed, made -> made.manifest().bytes());
+      }
+    } catch (RuntimeException e) {
+      notSealed = e;
+      throw e;
+    }
+  }
+
+  private ImageDirectory sealed() {
+    return disk.run(
+        "seal",
+        () -> image.publish(manifest()),
+        late -> {
+          image.retractWhenClosed();
+          saveFiles.closeWith(image);
+        });
+  }
+
+  /** Reads everything that the image needs of the process while CRIU holds it. */
+  private Function<List<ImageFile>, Manifest> described() {
+    ImageMachine machine =
+        disk.run(
+            "describe",
+            () -> {
+              // No process can leave the tree while CRIU holds it.
+              TreeCheck.requireInTree(dump.operation);
+              saveFiles.requireRecorded(image.images());
+              // Where a plugin moves the GPU state there need not be a CUDA driver.
+              int cuda = dump.tree.plugin() == null ? dump.context.cuda().version() : 0;
+              ImageExtras extras = ImageExtras.of(root.pid(), cuda);
+              image.add(ImageExtras.FILE, extras.text());
+              return MachineSurvey.of(
+                  dump.context.inventory(), root.pid(), dump.isolation.isPresent(), extras.files());
+            },
+            late -> saveFiles.closeWith(image));
+    return ManifestDraft.of(
+        dump.tree,
+        criu,
+        kept,
+        dump.options.label().orElse(null),
+        saveFiles.memory(),
+        machine,
+        dump.steps.taken(),
+        dump.clock.instant());
+  }
+
+  /** Returns only if the image is complete, and the process is gone or was to continue. */
+  private void failed(RuntimeException e) {
+    boolean isComplete =
+        published != null || (dump.isSnapshot && manifest != null && notSealed == null);
+    // Without a complete image CRIU was not allowed to kill the process.
+    DumpEnd end = isComplete ? DumpEnd.of(root, e, dump.context.timeouts().call()) : DumpEnd.LIVES;
+    if (dump.isSnapshot && end != DumpEnd.LIVES) {
+      // CRIU was to let the process continue. If it cannot be resumed, its image is published.
+      image.logUnwanted();
+      LOG.warn(
+          "the image of process {} is complete, but CRIU failed afterwards: {}",
+          root.pid(),
+          e.getMessage());
+      return;
+    }
+    switch (end) {
+      case LIVES -> {
+        // An image of a process that continues might be restored beside it.
+        image.retractWhenClosed();
+        if (notSealed != null && dump.tree.mayLive()) {
+          // CRIU's error and log say only that the dump was refused.
+          image.logUnwanted();
+          throw notSealed;
+        }
+        image.endedWith(e);
+        throw e;
+      }
+      case UNKNOWN -> {
+        image.endedWith(e);
+        throw kept(e);
+      }
+      case GONE -> {
+        image.logUnwanted();
+        LOG.warn(
+            "process {} is gone and its image durable, but CRIU failed afterwards: {}",
+            root.pid(),
+            e instanceof CriuReport unclean ? unclean.criu().exit() : e.getMessage());
+      }
+    }
+  }
+
+  private ImageKeptException kept(RuntimeException e) {
+    Failure known = dump.operation.failure(null, null);
+    return new ImageKeptException(
+        "the image of process %s at %s is complete and on disk, but CRIU failed afterwards and it is unknown whether the process is still alive: if process %s is gone, restore the image, and if it runs, remove the image (%s)"
+            .formatted(root.pid(), published().path(), root.pid(), e.getMessage()),
+        new Failure(
+            known.operation(),
+            known.pid(),
+            known.before(),
+            null,
+            known.elapsed(),
+            null,
+            Fate.UNKNOWN),
+        published().path(),
+        e);
+  }
+}

@@ -1,0 +1,249 @@
+package dev.gpuprocess.internal.extras;
+
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.internal.launch.CarriedNativeFile;
+import dev.gpuprocess.internal.launch.CudaJobFile;
+import dev.gpuprocess.internal.launch.JobFile;
+import dev.gpuprocess.internal.linux.TaskSettings;
+import dev.gpuprocess.internal.linux.UnreadableImage;
+import dev.gpuprocess.internal.proc.FileNode;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.state.StateDirectory;
+import dev.gpuprocess.internal.text.Printable;
+import dev.gpuprocess.internal.time.IoAction;
+import dev.gpuprocess.spi.RestoreListener;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The state that CRIU does not restore and this library does: CPU affinity and I/O priority of the
+ * tasks, the performance files that other JVMs remove, the files of this library that processes
+ * have mapped, and the CUDA driver's job file. An image holds them in a file beside CRIU's files,
+ * with a checksum and a signature like those; images of earlier versions have no such file.
+ */
+public final class ImageExtras implements RestoreListener {
+
+  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
+  public static final String FILE = "carried.txt";
+
+  private final List<TaskSettings> tasks;
+  private final List<JvmPerformanceFile> files;
+
+  /** By path: all processes of a tree share a file. */
+  private final Map<Path, JobFile> jobFiles;
+
+  private final Map<Path, EmbeddedJobFile> cudaJobFiles;
+
+  /** The performance files that were created, by their description in the image. */
+  private final Map<JvmPerformanceFile, FileNode> made = new LinkedHashMap<>();
+
+  private final List<EmbeddedJobFile.Placed> placed = new ArrayList<>();
+
+  private ImageExtras(
+      List<TaskSettings> tasks,
+      List<JvmPerformanceFile> files,
+      Map<Path, JobFile> jobFiles,
+      Map<Path, EmbeddedJobFile> cudaJobFiles) {
+    this.tasks = tasks;
+    this.files = files;
+    this.jobFiles = jobFiles;
+    this.cudaJobFiles = cudaJobFiles;
+  }
+
+  /**
+   * Collects the extras of a stopped tree, without those that cannot be read. A job file that
+   * cannot be read is an error.
+   *
+   * @param cudaVersion the version of the CUDA driver, which decides whether there are job files
+   * @throws dev.gpuprocess.error.ImageException with reason JOB_FILE when an image cannot hold the
+   *     job file
+   */
+  public static ImageExtras of(int root, int cudaVersion) {
+    List<TaskSettings> tasks = new ArrayList<>();
+    List<JvmPerformanceFile> files = new ArrayList<>();
+    Map<Path, CarriedNativeFile> jobFiles = new LinkedHashMap<>();
+    for (int pid : ProcFs.tree(root)) {
+      try {
+        for (int task : ProcFs.threads(pid)) {
+          TaskSettings.of(task).ifPresent(tasks::add);
+        }
+        JvmPerformanceFile.of(pid).ifPresent(files::add);
+        CarriedNativeFile.of(pid).ifPresent(jobFile -> jobFiles.put(jobFile.path(), jobFile));
+      } catch (IOException e) {
+        LOG.warn(
+            "some settings of process {} and its threads are missing in the image: {}",
+            pid,
+            e.getMessage());
+      }
+    }
+    return new ImageExtras(tasks, files, jobFiles, cudaJobFiles(root, cudaVersion));
+  }
+
+  /**
+   * Reads the job files of a tree.
+   *
+   * @param cudaVersion the version of the CUDA driver, which decides whether there are job files
+   * @return by path: all processes of a tree share a file
+   * @throws dev.gpuprocess.error.ImageException with reason JOB_FILE when an image cannot hold the
+   *     job file
+   */
+  public static Map<Path, EmbeddedJobFile> cudaJobFiles(int root, int cudaVersion) {
+    Map<Path, EmbeddedJobFile> found = new LinkedHashMap<>();
+    if (CudaJobFile.isKnownTo(cudaVersion)) {
+      boolean isolated = Isolation.of(root).isPresent();
+      for (int pid : ProcFs.tree(root)) {
+        EmbeddedJobFile.of(pid, isolated).ifPresent(file -> found.put(file.path(), file));
+      }
+    }
+    return found;
+  }
+
+  /** Returns the text that {@link #read} reads. */
+  public byte[] text() {
+    return Stream.of(tasks, files, jobFiles.values(), cudaJobFiles.values())
+        .flatMap(Collection::stream)
+        .map(line -> line + "\n")
+        .collect(Collectors.joining())
+        .getBytes(StandardCharsets.US_ASCII);
+  }
+
+  /** Returns the files of this library that a restore writes where they are missing. */
+  public Set<Path> files() {
+    return Set.copyOf(jobFiles.keySet());
+  }
+
+  /**
+   * Reads the extras of an image.
+   *
+   * @throws dev.gpuprocess.error.ImageException when the file has another format or cannot be read
+   */
+  public static ImageExtras read(int pid, Path images) {
+    List<TaskSettings> tasks = new ArrayList<>();
+    List<JvmPerformanceFile> files = new ArrayList<>();
+    Map<Path, JobFile> jobFiles = new LinkedHashMap<>();
+    Map<Path, EmbeddedJobFile> cudaJobFiles = new LinkedHashMap<>();
+    try {
+      for (String line : Files.readAllLines(images.resolve(FILE), StandardCharsets.US_ASCII)) {
+        Optional<TaskSettings> task = TaskSettings.parse(line);
+        task.ifPresent(tasks::add);
+        Optional<CarriedNativeFile> jobFile = CarriedNativeFile.parse(line);
+        jobFile.ifPresent(found -> jobFiles.put(found.path(), found));
+        Optional<EmbeddedJobFile> cudaJobFile = EmbeddedJobFile.parse(line);
+        cudaJobFile.ifPresent(found -> cudaJobFiles.put(found.path(), found));
+        if (task.isEmpty() && jobFile.isEmpty() && cudaJobFile.isEmpty()) {
+          files.add(JvmPerformanceFile.parse(line).orElseThrow(() -> new IOException("a line")));
+        }
+      }
+    } catch (NoSuchFileException ofAnEarlierVersion) {
+      LOG.debug("no {} in the image of process {}", FILE, pid);
+    } catch (IOException | RuntimeException e) {
+      throw UnreadableImage.of(
+          FILE + " in the image of process " + pid + " cannot be read",
+          Failure.of("restore", pid),
+          e);
+    }
+    return new ImageExtras(tasks, files, jobFiles, cudaJobFiles);
+  }
+
+  /**
+   * Writes copies of the CUDA driver's job files where the processes expect them. To be called
+   * before CRIU is started, and before {@link #undo} or {@link #release}.
+   *
+   * @param pid the pid of the root in the image
+   * @throws dev.gpuprocess.error.ImageException with reason JOB_FILE when the path is taken
+   */
+  public void putCudaJobFilesBack(int pid, StateDirectory state) {
+    for (EmbeddedJobFile file : cudaJobFiles.values()) {
+      placed.add(file.putBack(pid, state));
+    }
+  }
+
+  /** Releases the locks of the job files, after the restore. */
+  public void release() {
+    placed.forEach(EmbeddedJobFile.Placed::release);
+    placed.clear();
+  }
+
+  /**
+   * Writes the files that are missing. This is as late as possible: until the pid exists, any JVM
+   * that starts removes performance files.
+   */
+  @Override
+  public void preRestore() {
+    for (CarriedNativeFile jobFile : jobFiles.values()) {
+      try {
+        jobFile.putBack();
+      } catch (IOException e) {
+        // If the file is missing, CRIU reports it.
+        LOG.warn(
+            "{} cannot be written: {}",
+            Printable.of(jobFile.path().toString()),
+            Printable.of(String.valueOf(e.getMessage())));
+      }
+    }
+    for (JvmPerformanceFile file : files) {
+      try {
+        file.putBack().ifPresent(node -> made.put(file, node));
+      } catch (IOException e) {
+        // If the file is missing, CRIU reports it.
+        LOG.warn(
+            "{} cannot be written: {}",
+            Printable.of(file.path().toString()),
+            Printable.of(String.valueOf(e.getMessage())));
+      }
+    }
+  }
+
+  /** Applies the settings of the tasks before they run, so that none runs on a wrong CPU. */
+  @Override
+  public void postRestore(int root) {
+    Map<Integer, Integer> numbers = new HashMap<>();
+    for (int pid : ProcFs.tree(root)) {
+      ProcFs.threads(pid)
+          .forEach(task -> numbers.put(ProcFs.innermostPid(task).orElse(task), task));
+    }
+    for (TaskSettings settings : tasks) {
+      Integer task = numbers.get(settings.task());
+      if (task != null) {
+        try {
+          settings.putBack(task);
+        } catch (IOException e) {
+          LOG.warn("some settings of task {} were not restored: {}", task, e.getMessage());
+        }
+      }
+    }
+  }
+
+  /** Removes the files that were written, after a restore that failed. */
+  public void undo() {
+    made.forEach((file, node) -> undo(file.path(), () -> file.remove(node)));
+    made.clear();
+    placed.forEach(each -> undo(each.file().path(), each::undo));
+  }
+
+  private static void undo(Path path, IoAction task) {
+    try {
+      task.run();
+    } catch (IOException e) {
+      LOG.warn(
+          "{} was written for a failed restore and could not be removed: {}",
+          Printable.of(path.toString()),
+          Printable.of(String.valueOf(e.getMessage())));
+    }
+  }
+}

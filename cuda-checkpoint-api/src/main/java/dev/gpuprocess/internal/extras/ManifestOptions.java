@@ -1,0 +1,89 @@
+package dev.gpuprocess.internal.extras;
+
+import dev.gpuprocess.image.Manifest;
+import dev.gpuprocess.internal.linux.Processes;
+import dev.gpuprocess.options.CgroupMode;
+import dev.gpuprocess.options.Cgroups;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.options.Mounts;
+import dev.gpuprocess.options.RestoreOptions;
+import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.spi.GpuPlugin;
+import java.util.List;
+import java.util.Optional;
+import java.util.stream.Stream;
+import org.jspecify.annotations.Nullable;
+
+/** The options of a dump that its restore must repeat: written to the manifest and read from it. */
+public final class ManifestOptions {
+
+  private ManifestOptions() {}
+
+  /**
+   * Returns the options that the manifest records.
+   *
+   * @param root the root of the tree
+   * @param plugin the plugin of CRIU that takes part; null for none
+   */
+  public static Manifest.Options of(
+      DumpOptions dump,
+      ProcessIdentity root,
+      Optional<Isolation> isolation,
+      @Nullable GpuPlugin plugin) {
+    boolean shellJob = Processes.stat(root).map(stat -> !stat.leadsSession()).orElse(false);
+    return new Manifest.Options(
+        shellJob,
+        dump.criu().tcpEstablished(),
+        dump.criu().tcpClose(),
+        dump.criu().externalUnixSockets(),
+        dump.criu().fileLocks(),
+        dump.criu().allowUprobes(),
+        dump.criu().emptyNetworkNamespace(),
+        dump.criu().mounts().autoDetect(),
+        dump.criu().mounts().allowShared(),
+        dump.criu().mounts().allowMasters(),
+        dump.criu().mounts().fileSystems(),
+        dump.criu().cgroups().map(cgroups -> cgroups.mode().name()).orElse(""),
+        isolation.map(Isolation::names).orElse(null),
+        plugin == null ? null : plugin.id());
+  }
+
+  /** Adds the options from the manifest; the caller's options for TCP and cgroups win. */
+  public static RestoreOptions with(Manifest.Options kept, RestoreOptions wanted) {
+    RestoreOptions.Builder all =
+        wanted.toBuilder()
+            .criu(
+                criu ->
+                    criu.shellJob(kept.shellJob() || wanted.criu().shellJob())
+                        .externalUnixSockets(
+                            kept.externalUnixSockets() || wanted.criu().externalUnixSockets())
+                        .fileLocks(kept.fileLocks() || wanted.criu().fileLocks())
+                        .allowUprobes(kept.allowUprobes() || wanted.criu().allowUprobes())
+                        .emptyNetworkNamespace(
+                            kept.emptyNetworkNamespace() || wanted.criu().emptyNetworkNamespace())
+                        .mounts(mounts(kept, wanted.criu().mounts())));
+    if (!wanted.criu().tcpClose() && !wanted.criu().tcpEstablished()) {
+      // A dump had at most one of them.
+      all.criu(c -> c.tcpEstablished(kept.tcpEstablished()).tcpClose(kept.tcpClose()));
+    }
+    if (!kept.cgroups().isEmpty()
+        && wanted.criu().cgroups().isEmpty()
+        && !wanted.criu().unprivileged()) {
+      all.criu(c -> c.cgroups(Cgroups.of(CgroupMode.valueOf(kept.cgroups()))));
+    }
+    return all.build();
+  }
+
+  private static Mounts mounts(Manifest.Options kept, Mounts wanted) {
+    List<String> fileSystems =
+        Stream.concat(kept.fileSystems().stream(), wanted.fileSystems().stream())
+            .distinct()
+            .toList();
+    return new Mounts(
+        kept.externalMounts() || wanted.autoDetect(),
+        kept.sharedMounts() || wanted.allowShared(),
+        kept.masterMounts() || wanted.allowMasters(),
+        wanted.skipped(),
+        fileSystems);
+  }
+}

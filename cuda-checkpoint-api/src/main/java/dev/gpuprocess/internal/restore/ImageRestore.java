@@ -1,0 +1,270 @@
+package dev.gpuprocess.internal.restore;
+
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.Fate;
+import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.error.ImageException;
+import dev.gpuprocess.image.Manifest;
+import dev.gpuprocess.internal.call.BoundedDiskTask;
+import dev.gpuprocess.internal.call.Stop;
+import dev.gpuprocess.internal.context.EngineContext;
+import dev.gpuprocess.internal.engine.StateHandle;
+import dev.gpuprocess.internal.engine.StepRecorder;
+import dev.gpuprocess.internal.engine.TrackedTree;
+import dev.gpuprocess.internal.extras.ImageExtras;
+import dev.gpuprocess.internal.extras.Isolation;
+import dev.gpuprocess.internal.extras.ManifestOptions;
+import dev.gpuprocess.internal.image.ImageDirectory;
+import dev.gpuprocess.internal.image.LogDirectory;
+import dev.gpuprocess.internal.image.VerifiedImage;
+import dev.gpuprocess.internal.launch.LaunchedRoot;
+import dev.gpuprocess.internal.state.ProcessLock;
+import dev.gpuprocess.internal.machine.MachineCheck;
+import dev.gpuprocess.internal.time.WorkLimit;
+import dev.gpuprocess.options.Cancellation;
+import dev.gpuprocess.options.RestoreOptions;
+import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.spi.GpuPlugin;
+import dev.gpuprocess.spi.RestoreListener;
+import dev.gpuprocess.spi.RestoreReport;
+import dev.gpuprocess.spi.RestoreRequest;
+import dev.gpuprocess.spi.VetoException;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Optional;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.IntConsumer;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * Restores a process from its image with CRIU. The GPU memory of the restored process is in host
+ * memory, unless a plugin of CRIU restores it.
+ */
+public final class ImageRestore {
+
+  private final EngineContext context;
+  private final ImageDirectory image;
+  private final Manifest manifest;
+  private final @Nullable GpuPlugin plugin;
+  private final StepRecorder steps;
+  private final Optional<Isolation> isolation;
+  private final RestoredPid pid;
+  private final RestoredTree tree;
+
+  /**
+   * Prepares a restore.
+   *
+   * @param plugin the plugin of CRIU that restores the GPU state; null for the CUDA driver
+   */
+  public ImageRestore(
+      EngineContext context, ImageDirectory image, @Nullable GpuPlugin plugin, StepRecorder steps) {
+    this.context = context;
+    this.image = image;
+    this.manifest = image.manifest();
+    this.plugin = plugin;
+    this.steps = steps;
+    this.isolation = Isolation.of(manifest);
+    this.pid = new RestoredPid(context, manifest, isolation.isPresent());
+    this.tree = new RestoredTree(context, image, isolation.isPresent());
+  }
+
+  /**
+   * Restores the process.
+   *
+   * @param options the caller's options; those that must match the dump are added from the manifest
+   * @return the process: checkpointed, or running if a plugin restores its GPU state
+   */
+  public StateHandle run(RestoreOptions options) {
+    image.requirePlugin(plugin, "restore");
+    if (plugin != null) {
+      Path unused = context.criu().locate(plugin);
+    }
+    Stop.requireNotCancelled(
+        options.cancellation(), "restore", "image " + image.path(), manifest.pid());
+    requireExpected(options);
+    Optional<LaunchedRoot> launched = LaunchedRoot.take(tree.dumped());
+    AtomicReference<@Nullable ProcessIdentity> restored = new AtomicReference<>();
+    try {
+      return placed(options, launched.isPresent(), restored);
+    } finally {
+      ProcessIdentity root = restored.get();
+      if (root == null) {
+        launched.ifPresent(LaunchedRoot::notReturned);
+      } else {
+        launched.ifPresent(each -> each.returned(root));
+      }
+    }
+  }
+
+  private void requireExpected(RestoreOptions options) {
+    Optional<String> label = options.expectedLabel();
+    if (label.isPresent() && !label.get().equals(manifest.label())) {
+      throw mismatch(
+          manifest.label() == null
+              ? "has no label, and '%s' was expected".formatted(label.get())
+              : "is labelled '%s', and '%s' was expected".formatted(manifest.label(), label.get()));
+    }
+    Optional<ProcessIdentity> process = options.expectedProcess();
+    if (label.isEmpty() && process.isEmpty()) {
+      image.requireSafePlace();
+    }
+    if (process.isPresent() && !process.get().equals(tree.dumped())) {
+      throw mismatch(
+          "is of process %s started at tick %s, and process %s started at tick %s was expected"
+              .formatted(
+                  manifest.pid(),
+                  manifest.startTicks(),
+                  process.get().pid(),
+                  process.get().startTicks()));
+    }
+  }
+
+  private ImageException mismatch(String why) {
+    return new ImageException(
+        ImageException.Reason.MISMATCH,
+        "the image %s %s: find out who put it there; nothing was restored"
+            .formatted(image.path(), why),
+        Failure.of("restore", manifest.pid()));
+  }
+
+  /** Takes the locks and waits for the pid. */
+  private StateHandle placed(
+      RestoreOptions options,
+      boolean isLaunchedHere,
+      AtomicReference<@Nullable ProcessIdentity> restored) {
+    if (!options.skipMachineCheck()) {
+      steps.runNoted(
+          "compare", 0, () -> MachineCheck.require(context, image.path(), manifest, options));
+    }
+    RestoreOptions all = completed(options, isLaunchedHere);
+    List<ProcessLock> locks = pid.lock();
+    try {
+      pid.awaitFree();
+      locks.forEach(each -> each.atCriu(true));
+      return verified(all, restored);
+    } finally {
+      locks.forEach(ProcessLock::release);
+    }
+  }
+
+  private RestoreOptions completed(RestoreOptions options, boolean isLaunchedHere) {
+    RestoreOptions.Builder wanted = options.toBuilder().expectNothing();
+    if (isLaunchedHere && context.criu().takesDescriptors()) {
+      // This JVM can wait for the end of its child.
+      wanted.asChild(true);
+    }
+    return ManifestOptions.with(
+        manifest.options(),
+        isolation
+            .map(found -> found.with(manifest.pid(), wanted.build()))
+            .orElseGet(wanted::build));
+  }
+
+  private StateHandle verified(
+      RestoreOptions options, AtomicReference<@Nullable ProcessIdentity> restored) {
+    BoundedDiskTask disk =
+        new BoundedDiskTask("restore", manifest.pid(), image.path(), options.deadline());
+    disk.requireCapacity();
+    WorkLimit reading =
+        WorkLimit.reading(
+            "restore",
+            manifest.pid(),
+            options.deadline(),
+            () -> options.cancellation().map(Cancellation::isCancelled).orElse(false));
+    try (VerifiedImage verified =
+        steps.run(
+            "verify",
+            () -> verified(disk, reading),
+            checked -> manifest.bytes(),
+            VerifiedImage::note)) {
+      ProcessIdentity root = journalled(verified, options, restored);
+      steps.rethrow();
+      return StateHandle.next(
+          plugin == null ? tree.of(root) : TrackedTree.of(context, root, plugin), steps.taken());
+    }
+  }
+
+  private VerifiedImage verified(BoundedDiskTask disk, WorkLimit reading) {
+    return disk.run(
+        "verify",
+        () -> image.verified(reading, context.hostMemory()),
+        late -> {
+          if (late != null) {
+            late.close();
+          }
+        });
+  }
+
+  private ProcessIdentity journalled(
+      VerifiedImage verified,
+      RestoreOptions options,
+      AtomicReference<@Nullable ProcessIdentity> restored) {
+    LogDirectory log = LogDirectory.planned("restore");
+    try (RestoreEntry entry = new RestoreEntry(tree, pid.number(), log)) {
+      try {
+        log.make();
+        RestoreReport report =
+            steps.run(
+                "criu restore",
+                () -> criuRestore(verified, log, options, entry::found),
+                RestoreReport::bytes);
+        restored.set(report.process());
+        entry.restored(report.process());
+        return report.process();
+      } catch (RuntimeException | Error e) {
+        entry.failed(e);
+        throw e;
+      }
+    }
+  }
+
+  private RestoreReport criuRestore(
+      VerifiedImage verified, LogDirectory log, RestoreOptions options, IntConsumer found) {
+    ImageExtras extras = ImageExtras.read(manifest.pid(), verified.images());
+    try (MemoryDescriptors memory = MemoryDescriptors.open(manifest, verified)) {
+      extras.putCudaJobFilesBack(manifest.pid(), context.state());
+      RestoreOptions all = memory.with(options);
+      return context
+          .criu()
+          .restore(
+              new RestoreRequest(verified.images(), log.path(), manifest.pid(), all).with(plugin),
+              isolation.isEmpty() ? extras : new IsolatedListener(extras, found));
+    } catch (RuntimeException e) {
+      if (!mayLive(e)) {
+        extras.undo();
+      }
+      throw e;
+    } finally {
+      extras.release();
+    }
+  }
+
+  /** Returns whether a failed restore may have left the process, which needs its files. */
+  private static boolean mayLive(RuntimeException e) {
+    return e instanceof GpuCheckpointException known
+        && (known.failure().fate() == Fate.RUNNING_AGAIN || known.failure().fate() == Fate.UNKNOWN);
+  }
+
+  /**
+   * A listener that reports the pid of an isolated root as soon as CRIU has made it, so that a
+   * recovery finds the process if this JVM ends.
+   */
+  private record IsolatedListener(ImageExtras extras, IntConsumer found)
+      implements RestoreListener {
+
+    @Override
+    public void preRestore() {
+      extras.preRestore();
+    }
+
+    @Override
+    public void setupNamespaces(int root) throws VetoException {
+      found.accept(root);
+    }
+
+    @Override
+    public void postRestore(int root) {
+      extras.postRestore(root);
+    }
+  }
+}

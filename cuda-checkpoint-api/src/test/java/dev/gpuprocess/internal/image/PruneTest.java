@@ -1,0 +1,259 @@
+package dev.gpuprocess.internal.image;
+
+import static dev.gpuprocess.contract.AssertReason.assertReason;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.gpuprocess.error.ImageException;
+import dev.gpuprocess.image.PruneReport;
+import dev.gpuprocess.internal.linux.DurableFiles;
+import dev.gpuprocess.internal.linux.FileHold;
+import dev.gpuprocess.internal.state.Journal;
+import dev.gpuprocess.internal.state.StateDirectory;
+import dev.gpuprocess.options.RetentionPolicy;
+import java.io.IOException;
+import java.nio.MappedByteBuffer;
+import java.nio.channels.FileChannel;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.time.Duration;
+import java.time.Instant;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.Callable;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** The images that a policy removes from a store, and those that always stay. */
+class PruneTest {
+
+  private static final Instant FIRST = Instant.parse("2026-11-21T10:00:00Z");
+
+  @TempDir Path temporary;
+  private Path images;
+  private final List<String> read = new ArrayList<>();
+  private final VerificationCache known =
+      new VerificationCache(
+          image -> {
+            read.add(name(image.path()));
+            image.verify();
+          });
+
+  @BeforeEach
+  void makeDirectory() throws IOException {
+    images = Files.createDirectory(temporary.resolve("images"));
+  }
+
+  private ImageDirectory image(String name, int minutes) {
+    return TestImages.publishAt(images.resolve(name), FIRST.plus(Duration.ofMinutes(minutes)));
+  }
+
+  private Journal journal() {
+    return new Journal(new StateDirectory(temporary.resolve("state")));
+  }
+
+  private PruneReport prune(RetentionPolicy policy) {
+    return new Retention(new StoreDirectory(images, null), journal()).prune(policy, known);
+  }
+
+  private PruneReport keepLast(int count) {
+    return prune(RetentionPolicy.builder().keepLast(count).build());
+  }
+
+  private static String name(Path path) {
+    return path.getFileName().toString();
+  }
+
+  private static List<String> names(Collection<Path> paths) {
+    return paths.stream().map(PruneTest::name).toList();
+  }
+
+  private List<String> left() throws IOException {
+    return names(DurableFiles.list(images));
+  }
+
+  private static void damage(ImageDirectory image) throws IOException {
+    Files.write(image.images().resolve("core-4242.img"), new byte[] {1}, StandardOpenOption.APPEND);
+  }
+
+  @Test
+  void theNewestStayAndTheOldestGoFirst() throws IOException {
+    for (int i = 0; i < 5; i++) {
+      image("image" + i, i);
+    }
+    assertEquals(List.of("image0", "image1", "image2"), names(keepLast(2).removed()));
+    assertEquals(List.of("image3", "image4"), left());
+    assertEquals(new PruneReport(List.of(), Map.of()), keepLast(2));
+    assertEquals(List.of(), journal().entries());
+  }
+
+  @Test
+  void whatAnyRuleKeepsStays() throws IOException {
+    for (int minutes = 0; minutes <= 300; minutes += 20) {
+      image("at%03d".formatted(minutes), minutes);
+    }
+    prune(
+        RetentionPolicy.builder()
+            .keepLast(2)
+            .keepOnePer(Duration.ofHours(1), Duration.ofHours(3))
+            .keepOnePer(Duration.ofHours(4), Duration.ofDays(1))
+            .build());
+    // The newest two; the last of each hour since 12:00 (not 12:00 itself); the last before 12:00.
+    assertEquals(List.of("at100", "at160", "at220", "at280", "at300"), left());
+  }
+
+  @Test
+  void whatOthersMadeIsCountedApart() throws IOException {
+    TestImages.publishAt(images.resolve("other"), FIRST.minusSeconds(9), "/bin/other");
+    image("old", 0);
+    image("new", 1);
+    assertEquals(List.of("old"), names(keepLast(1).removed()));
+    assertEquals(List.of("new", "other"), left());
+  }
+
+  @Test
+  void theNewestThatVerifiesIsNeverLost() throws IOException {
+    image("oldest", 0);
+    image("good", 1);
+    damage(image("bad", 2));
+    damage(image("worse", 3));
+    PruneReport report = keepLast(1);
+    assertEquals(List.of("oldest"), names(report.removed()));
+    assertEquals(List.of("worse", "bad"), names(report.spared().keySet()));
+    assertTrue(
+        report.spared().values().stream().allMatch(why -> why.startsWith("does not verify")),
+        report::toString);
+    assertEquals(List.of("bad", "good", "worse"), left());
+  }
+
+  @Test
+  void whereNothingVerifiesNothingIsRemoved() throws IOException {
+    for (int i = 0; i < 3; i++) {
+      damage(image("image" + i, i));
+    }
+    PruneReport report = keepLast(1);
+    assertEquals(List.of(), report.removed());
+    assertEquals(3, report.spared().size());
+    assertEquals(3, left().size());
+  }
+
+  @Test
+  void whatIsKnownToBeGoodIsNotReadAgain() throws IOException {
+    image("a", 0);
+    image("b", 1);
+    assertEquals(1, keepLast(1).removed().size());
+    assertEquals(List.of("b"), read);
+    known.written(image("c", 2));
+    assertEquals(List.of("b"), names(keepLast(1).removed()));
+    assertEquals(List.of("b"), read, "what was written just now is known");
+    ImageDirectory last = image("d", 3);
+    known.written(last);
+    damage(last);
+    assertEquals(List.of(), keepLast(1).removed());
+    assertEquals(List.of("b", "d"), read, "what was touched is read");
+    assertEquals(List.of("d"), names(keepLast(1).spared().keySet()));
+    assertEquals(List.of("b", "d"), read, "what is known to be bad is not read again");
+  }
+
+  @Test
+  void whenNothingIsToGoNothingIsRead() {
+    image("a", 0);
+    image("b", 1);
+    assertEquals(List.of(), keepLast(2).removed());
+    assertEquals(List.of(), read);
+  }
+
+  @Test
+  void whatIsBeingReadOrRestoredStays() throws IOException {
+    ImageDirectory used = image("used", 0);
+    image("old", 1);
+    image("new", 2);
+    try (VerifiedImage reading = used.verified()) {
+      PruneReport report = keepLast(1);
+      assertEquals(List.of("old"), names(report.removed()));
+      assertEquals("is being read or restored", report.spared().get(reading.directory().name()));
+    }
+    assertEquals(List.of("used"), names(keepLast(1).removed()));
+    assertEquals(List.of("new"), left());
+  }
+
+  @Test
+  void whatIsBeingRemovedIsNoImage() throws IOException {
+    ImageDirectory image = image("image", 0);
+    try (FileHold removing =
+        FileHold.alone(image.path().resolve(ManifestFile.NAME)).orElseThrow()) {
+      ImageException e =
+          assertReason(ImageException.class, ImageException.Reason.MISSING, image::verify);
+      TestImages.says(e, "is being removed");
+    }
+    image.verify();
+  }
+
+  @Test
+  void whatAProcessMapsStays() throws IOException {
+    ImageDirectory mapped = TestImages.publishWithMemory(images.resolve("mapped"), FIRST);
+    TestImages.publishWithMemory(images.resolve("not mapped"), FIRST.plusSeconds(1));
+    TestImages.publishWithMemory(images.resolve("new"), FIRST.plusSeconds(2));
+    try (FileChannel memory = FileChannel.open(mapped.path().resolve(TestImages.MEMORY))) {
+      MappedByteBuffer process = memory.map(FileChannel.MapMode.READ_ONLY, 0, memory.size());
+      PruneReport report = keepLast(1);
+      assertEquals(List.of("not mapped"), names(report.removed()), report::toString);
+      assertEquals(
+          "is mapped by process %s, until the process is resumed"
+              .formatted(ProcessHandle.current().pid()),
+          report.spared().get(mapped.path()));
+      assertEquals(memory.size(), process.limit());
+    }
+    mapped.verify();
+  }
+
+  @Test
+  void linksAndStrangersAreNotTouched() throws IOException {
+    Path elsewhere = Files.createDirectory(temporary.resolve("elsewhere"));
+    TestImages.publishAt(elsewhere.resolve("image"), FIRST.minusSeconds(60));
+    Files.createSymbolicLink(images.resolve("link"), elsewhere.resolve("image"));
+    Files.createDirectory(images.resolve("directory"));
+    Path inside = Files.createFile(images.resolve("directory").resolve("file"));
+    image("old", 0);
+    image("new", 1);
+    assertEquals(List.of("old"), names(keepLast(1).removed()));
+    assertEquals(List.of("directory", "link", "new"), left());
+    assertTrue(Files.exists(inside));
+    assertTrue(Files.exists(elsewhere.resolve("image").resolve(ManifestFile.NAME)));
+  }
+
+  @Test
+  void severalCanPruneAtOnce() throws Exception {
+    for (int i = 0; i < 8; i++) {
+      image("image" + i, i);
+    }
+    ExecutorService threads = Executors.newFixedThreadPool(3);
+    try {
+      List<Callable<PruneReport>> work = new ArrayList<>();
+      for (int keep : new int[] {1, 2, 3}) {
+        work.add(
+            () ->
+                new Retention(new StoreDirectory(images, null), journal())
+                    .prune(
+                        RetentionPolicy.builder().keepLast(keep).build(), new VerificationCache()));
+      }
+      List<Path> removed = new ArrayList<>();
+      for (Future<PruneReport> done : threads.invokeAll(work)) {
+        removed.addAll(done.get().removed());
+      }
+      assertEquals(removed.stream().distinct().count(), removed.size(), removed::toString);
+    } finally {
+      threads.shutdownNow();
+    }
+    keepLast(1);
+    assertEquals(List.of("image7"), left());
+    new StoreDirectory(images, null).read().images().get(0).verify();
+  }
+}
