@@ -14,7 +14,6 @@ import dev.gpuprocess.internal.image.ImageDirectory;
 import dev.gpuprocess.internal.image.ImageNaming;
 import dev.gpuprocess.internal.image.Retention;
 import dev.gpuprocess.internal.image.StoreDirectory;
-import dev.gpuprocess.internal.image.StorePrune;
 import dev.gpuprocess.internal.image.VerificationCache;
 import dev.gpuprocess.internal.state.Journal;
 import dev.gpuprocess.options.Cancellation;

@@ -22,7 +22,6 @@ import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.linux.StagingName;
 import dev.gpuprocess.internal.proc.AddressRange;
 import dev.gpuprocess.internal.state.GpuUsage;
-import dev.gpuprocess.internal.room.Holdings;
 import dev.gpuprocess.internal.state.ImageEntry;
 import dev.gpuprocess.internal.state.Journal;
 import dev.gpuprocess.internal.state.JournalEntry;

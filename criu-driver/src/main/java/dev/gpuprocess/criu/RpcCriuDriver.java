@@ -13,7 +13,7 @@ import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.image.DumpReport;
 import dev.gpuprocess.image.DumpedTree;
 import dev.gpuprocess.internal.linux.CurrentUser;
-import dev.gpuprocess.internal.linux.PageSize;
+import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.options.CpuCheck;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.process.ProcessIdentity;
@@ -193,7 +193,7 @@ public final class RpcCriuDriver implements CriuDriver {
   @Override
   public DumpedTree describe(Path images) {
     boolean known = Files.exists(images.resolve(Statistics.OF_DUMP));
-    return new TreeReader(images).read(PageSize.BYTES, known ? Statistics.dump(images) : null);
+    return new TreeReader(images).read(Libc.PAGE_BYTES, known ? Statistics.dump(images) : null);
   }
 
   private RpcLink link(String operation) {

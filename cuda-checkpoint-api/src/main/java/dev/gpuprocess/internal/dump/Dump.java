@@ -18,13 +18,9 @@ import dev.gpuprocess.internal.image.ImageDirectory;
 import dev.gpuprocess.internal.image.ImagePlace;
 import dev.gpuprocess.internal.image.LogDirectory;
 import dev.gpuprocess.internal.image.StagedImage;
-import dev.gpuprocess.internal.state.ImageEntry;
-import dev.gpuprocess.internal.launch.Departure;
-import dev.gpuprocess.internal.launch.LaunchedRoot.DumpInProgress;
 import dev.gpuprocess.internal.launch.LaunchedRoot;
+import dev.gpuprocess.internal.state.ImageEntry;
 import dev.gpuprocess.internal.state.ProcessLock;
-import dev.gpuprocess.internal.machine.MachineSurvey;
-import dev.gpuprocess.internal.pool.HostMemoryPool;
 import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.DumpOptions;
@@ -90,7 +86,8 @@ public final class Dump {
               operation.measuredBy(steps);
               operation.require(ProcessState.CHECKPOINTED);
               try {
-                ImageDirectory image = sealed(operation, options, steps, directory);
+                ImageDirectory image =
+                    sealed(operation, options, steps, directory, InstantSource.system());
                 steps.rethrow();
                 return new DumpedImage(image, steps.taken(), null);
               } catch (RuntimeException e) {
@@ -102,7 +99,11 @@ public final class Dump {
 
   /** Dumps a checkpointed process for a verb that holds its locks; the image is durable. */
   static ImageDirectory sealed(
-      TreeOperation operation, DumpOptions options, StepRecorder steps, Path directory, InstantSource clock) {
+      TreeOperation operation,
+      DumpOptions options,
+      StepRecorder steps,
+      Path directory,
+      InstantSource clock) {
     Dump dump = new Dump(operation, options, steps, false, clock);
     ImageDirectory image = dump.sealed(directory);
     if (options.endsTree()) {
@@ -116,10 +117,10 @@ public final class Dump {
 
   private ImageDirectory sealed(Path directory) {
     // The exit of a dumped process is not the end of a launched process.
-    try (Departure departure = Departure.of(root)) {
+    try (LaunchedRoot.DumpInProgress dump = LaunchedRoot.dumping(root)) {
       ImageDirectory image = run(directory).published();
       if (options.endsTree()) {
-        departure.done();
+        dump.done();
       }
       return image;
     }

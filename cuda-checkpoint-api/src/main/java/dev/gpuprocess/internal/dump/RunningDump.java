@@ -222,7 +222,9 @@ public final class RunningDump {
 
   private void release(TreeOperation operation) {
     // A process that has begun to use CUDA is a member now and keeps its device files.
-    new TreeSearch(tree.context, tree.root, verb).newMembers(tree.members()).forEach(operation::add);
+    new TreeSearch(tree.context, tree.root, verb)
+        .newMembers(tree.members())
+        .forEach(operation::add);
     operation.require(ProcessState.RUNNING);
     WorkLimit limit = WorkLimit.scanning("dump", tree.root.pid(), options.deadline());
     TreeCheck children = new TreeCheck(operation, limit, true);

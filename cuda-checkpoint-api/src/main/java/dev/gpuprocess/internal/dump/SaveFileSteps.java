@@ -9,19 +9,18 @@ import dev.gpuprocess.error.UnsupportedResourceException;
 import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.MemoryFile;
 import dev.gpuprocess.internal.call.BoundedDiskTask;
-import dev.gpuprocess.internal.memory.DriverHook;
-import dev.gpuprocess.internal.engine.Member;
 import dev.gpuprocess.internal.engine.ProcessOperation;
 import dev.gpuprocess.internal.engine.StepRecorder;
 import dev.gpuprocess.internal.engine.TrackedProcess;
 import dev.gpuprocess.internal.engine.TreeOperation;
 import dev.gpuprocess.internal.image.FilesImage;
 import dev.gpuprocess.internal.image.StagedImage;
+import dev.gpuprocess.internal.memory.DriverHook;
+import dev.gpuprocess.internal.memory.OwnMemory;
+import dev.gpuprocess.internal.memory.SaveFiles;
 import dev.gpuprocess.internal.proc.AddressRange;
 import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.remote.UntraceableException;
-import dev.gpuprocess.internal.memory.OwnMemory;
-import dev.gpuprocess.internal.memory.SaveFiles;
 import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.spi.CriuDriver;
@@ -123,8 +122,8 @@ final class SaveFileSteps {
     /** The files that are in the image. */
     private Optional<List<ImageFile>> written = Optional.empty();
 
-    OneMember(Member member) {
-      this.target = member.target();
+    OneMember(ProcessOperation member) {
+      this.target = member.process();
       this.steps = member.steps();
     }
 

@@ -13,13 +13,13 @@ import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.internal.call.StateReading;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.linux.Processes;
-import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.internal.proc.ProcStat;
-import dev.gpuprocess.internal.reservation.GpuMemoryRefusal;
-import dev.gpuprocess.internal.reservation.GpuMemoryCheck.Returning;
 import dev.gpuprocess.internal.reservation.GpuMemoryCheck;
-import dev.gpuprocess.internal.room.ReservedRoom;
+import dev.gpuprocess.internal.reservation.GpuMemoryCheck.Returning;
+import dev.gpuprocess.internal.reservation.GpuMemoryRefusal;
+import dev.gpuprocess.internal.reservation.ReservedGpus;
 import dev.gpuprocess.internal.state.GpuUsage;
+import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.internal.text.Printable;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.internal.time.Uninterrupted;
@@ -146,7 +146,7 @@ public final class MemoryWait {
    * @param failure the data for an exception
    * @param advice what the caller can do, for the message
    */
-  static ReservedRoom reserve(
+  static ReservedGpus reserve(
       List<TrackedProcess> processes,
       ResumeOptions options,
       Supplier<Failure> failure,

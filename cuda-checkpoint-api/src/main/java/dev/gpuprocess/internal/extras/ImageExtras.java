@@ -3,7 +3,6 @@ package dev.gpuprocess.internal.extras;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.internal.launch.CarriedNativeFile;
 import dev.gpuprocess.internal.launch.CudaJobFile;
-import dev.gpuprocess.internal.launch.JobFile;
 import dev.gpuprocess.internal.linux.TaskSettings;
 import dev.gpuprocess.internal.linux.UnreadableImage;
 import dev.gpuprocess.internal.proc.FileNode;
@@ -45,7 +44,7 @@ public final class ImageExtras implements RestoreListener {
   private final List<JvmPerformanceFile> files;
 
   /** By path: all processes of a tree share a file. */
-  private final Map<Path, JobFile> jobFiles;
+  private final Map<Path, CarriedNativeFile> jobFiles;
 
   private final Map<Path, EmbeddedJobFile> cudaJobFiles;
 
@@ -57,7 +56,7 @@ public final class ImageExtras implements RestoreListener {
   private ImageExtras(
       List<TaskSettings> tasks,
       List<JvmPerformanceFile> files,
-      Map<Path, JobFile> jobFiles,
+      Map<Path, CarriedNativeFile> jobFiles,
       Map<Path, EmbeddedJobFile> cudaJobFiles) {
     this.tasks = tasks;
     this.files = files;
@@ -135,7 +134,7 @@ public final class ImageExtras implements RestoreListener {
   public static ImageExtras read(int pid, Path images) {
     List<TaskSettings> tasks = new ArrayList<>();
     List<JvmPerformanceFile> files = new ArrayList<>();
-    Map<Path, JobFile> jobFiles = new LinkedHashMap<>();
+    Map<Path, CarriedNativeFile> jobFiles = new LinkedHashMap<>();
     Map<Path, EmbeddedJobFile> cudaJobFiles = new LinkedHashMap<>();
     try {
       for (String line : Files.readAllLines(images.resolve(FILE), StandardCharsets.US_ASCII)) {

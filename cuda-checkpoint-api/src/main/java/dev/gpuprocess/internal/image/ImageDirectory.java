@@ -337,7 +337,7 @@ public record ImageDirectory(Path path, Manifest manifest, boolean isMadeHere) {
     boolean isChecked = false;
     try {
       hold = inUse(held);
-      VerifiedImage image = new VerifiedImage(held, hold, check.of(held));
+      VerifiedImage image = new VerifiedImage(held, hold, check.apply(held));
       isChecked = true;
       return image;
     } catch (IOException e) {

@@ -4,15 +4,14 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.internal.context.EngineContext;
-import dev.gpuprocess.internal.state.Journal;
 import dev.gpuprocess.internal.launch.Lifetime.State;
 import dev.gpuprocess.internal.linux.ExitStatus;
 import dev.gpuprocess.internal.linux.NativeCallException;
-import dev.gpuprocess.internal.linux.PidDescriptor.WaitStatus;
 import dev.gpuprocess.internal.linux.PidDescriptor;
 import dev.gpuprocess.internal.linux.Processes;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.Signals;
+import dev.gpuprocess.internal.state.Journal;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.internal.time.Uninterrupted;
@@ -181,7 +180,7 @@ public final class LaunchedRoot {
     }
   }
 
-  private synchronized void ended(Lifetime last, Optional<WaitStatus> how) {
+  private synchronized void ended(Lifetime last, Optional<ExitStatus> how) {
     last.state = State.ENDED;
     status = how;
     ALL.remove(this);
@@ -326,10 +325,10 @@ public final class LaunchedRoot {
 
   /** The kernel ignores a signal to the first process of a pid namespace without a handler. */
   private boolean ignoresSigterm(Lifetime now) {
-    String caught = ProcFs.status(now.root.pid()).getOrDefault("SigCgt", "");
+    Map<String, String> fields = ProcFs.status(now.root.pid());
     return options.isolated()
-        && status.containsKey("SigCgt")
-        && (Signals.set(status, "SigCgt") & Signals.set(Signals.SIGTERM)) == 0;
+        && fields.containsKey("SigCgt")
+        && (Signals.set(fields, "SigCgt") & Signals.set(Signals.SIGTERM)) == 0;
   }
 
   /** Returns whether a child of this JVM is a launched process, which only its thread reaps. */

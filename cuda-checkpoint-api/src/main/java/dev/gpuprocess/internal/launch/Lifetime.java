@@ -1,12 +1,11 @@
 package dev.gpuprocess.internal.launch;
 
-import dev.gpuprocess.internal.state.Journal;
 import dev.gpuprocess.internal.linux.ExitStatus;
 import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.internal.linux.NativeCallException;
-import dev.gpuprocess.internal.linux.PidDescriptor.WaitStatus;
 import dev.gpuprocess.internal.linux.PidDescriptor;
 import dev.gpuprocess.internal.linux.Processes;
+import dev.gpuprocess.internal.state.Journal;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.time.Duration;

@@ -1,8 +1,5 @@
 package dev.gpuprocess.internal.linux;
 
-import dev.gpuprocess.internal.jnr.TaskFunctions;
-import dev.gpuprocess.internal.linux.Libc;
-import dev.gpuprocess.internal.linux.SystemCalls;
 import dev.gpuprocess.internal.proc.ProcFs;
 import java.io.IOException;
 import java.nio.ByteBuffer;

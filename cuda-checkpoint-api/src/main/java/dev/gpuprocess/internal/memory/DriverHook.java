@@ -340,7 +340,8 @@ public final class DriverHook {
       thread.call(SystemCall.MADVISE, pages.data(), HookPages.PAGE, MADV_WIPEONFORK);
       long start = thread.map(threads * STACK);
       AddressRange stacks = new AddressRange(start, start + threads * STACK);
-      pages.prepare(ProcFs.innermostPid(restoreThread).orElse(restoreThread), region, stacks, threads, saves);
+      pages.prepare(
+          ProcFs.innermostPid(restoreThread).orElse(restoreThread), region, stacks, threads, saves);
       // From here on the last thread of the hook unmaps the region.
       thread.cancelExitCall(); // of the stacks
       if (there.isEmpty()) {

@@ -1,9 +1,9 @@
 package dev.gpuprocess.internal.recovery;
 
 import dev.gpuprocess.internal.context.EngineContext;
+import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.state.Journal;
 import dev.gpuprocess.internal.state.JournalEntry;
-import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.progress.RecoveryOutcome;
 import java.util.function.Supplier;

@@ -8,8 +8,6 @@ import dev.gpuprocess.internal.time.Uninterrupted;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.util.Optional;
 import java.util.Set;
-import java.util.concurrent.locks.LockSupport;
-import java.util.function.BooleanSupplier;
 
 /** A thread of another process, traced by the thread of this JVM that uses this object. */
 final class Tracee {

@@ -18,8 +18,8 @@ import dev.gpuprocess.internal.image.ImageDirectory;
 import dev.gpuprocess.internal.image.LogDirectory;
 import dev.gpuprocess.internal.image.VerifiedImage;
 import dev.gpuprocess.internal.launch.LaunchedRoot;
-import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.internal.machine.MachineCheck;
+import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.RestoreOptions;
@@ -82,16 +82,16 @@ public final class ImageRestore {
     Stop.requireNotCancelled(
         options.cancellation(), "restore", "image " + image.path(), manifest.pid());
     requireExpected(options);
-    Optional<LaunchedRoot> launched = LaunchedRoot.take(tree.dumped());
+    Optional<LaunchedRoot> launched = LaunchedRoot.restoring(tree.dumped());
     AtomicReference<@Nullable ProcessIdentity> restored = new AtomicReference<>();
     try {
       return placed(options, launched.isPresent(), restored);
     } finally {
       ProcessIdentity root = restored.get();
       if (root == null) {
-        launched.ifPresent(LaunchedRoot::notReturned);
+        launched.ifPresent(LaunchedRoot::notRestored);
       } else {
-        launched.ifPresent(each -> each.returned(root));
+        launched.ifPresent(each -> each.restored(root));
       }
     }
   }

@@ -7,9 +7,9 @@ import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.image.ImageDirectory;
 import dev.gpuprocess.internal.image.LogDirectory;
-import dev.gpuprocess.internal.state.Journal;
 import dev.gpuprocess.internal.linux.ProcessKey;
-import dev.gpuprocess.internal.room.Holdings;
+import dev.gpuprocess.internal.state.GpuUsage;
+import dev.gpuprocess.internal.state.Journal;
 import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.time.Duration;
@@ -29,7 +29,7 @@ final class RestoreEntry implements AutoCloseable {
   private final RestoredTree tree;
   private final LogDirectory log;
   private final Journal journal;
-  private final Holdings held;
+  private final GpuUsage held;
   private final ProcessKey key;
 
   /** The pid that the process has or will have; of an isolated one it is known late. */
@@ -44,7 +44,7 @@ final class RestoreEntry implements AutoCloseable {
     this.tree = tree;
     this.log = log;
     this.journal = new Journal(context.state());
-    this.held = Holdings.recorded(image.manifest().gpuBytes());
+    this.held = GpuUsage.recorded(image.manifest().gpuBytes());
     this.pid = pid;
     this.key = journal.writeRestore(pid, held, image.path(), log.path());
   }

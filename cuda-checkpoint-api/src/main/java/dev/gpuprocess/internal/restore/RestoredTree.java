@@ -7,10 +7,10 @@ import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.engine.TrackedProcess;
 import dev.gpuprocess.internal.engine.TrackedTree;
 import dev.gpuprocess.internal.image.ImageDirectory;
-import dev.gpuprocess.internal.state.ProcessHistory;
-import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.linux.ProcessKey;
-import dev.gpuprocess.internal.room.Holdings;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.state.GpuUsage;
+import dev.gpuprocess.internal.state.ProcessHistory;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.util.ArrayList;
 import java.util.List;
@@ -35,7 +35,7 @@ record RestoredTree(EngineContext context, ImageDirectory image, boolean isIsola
   /** Returns the restored tree with its members, which are checkpointed. */
   TrackedTree of(ProcessIdentity root) {
     List<TrackedProcess> members = members(root);
-    members.forEach(each -> each.isAt(ProcessState.CHECKPOINTED));
+    members.forEach(each -> each.foundIn(ProcessState.CHECKPOINTED));
     return TrackedTree.of(context, root, members);
   }
 
@@ -63,7 +63,7 @@ record RestoredTree(EngineContext context, ImageDirectory image, boolean isIsola
                       new TrackedProcess(
                           context,
                           identity,
-                          Holdings.recorded(each.gpuBytes()),
+                          GpuUsage.recorded(each.gpuBytes()),
                           ProcessHistory.restored(image.path(), origin, manifest.label()))),
               () -> LOG.warn("process {} of {} has ended again", each.pid(), image.path()));
     }

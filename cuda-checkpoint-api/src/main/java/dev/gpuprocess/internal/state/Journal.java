@@ -6,7 +6,6 @@ import dev.gpuprocess.error.StateDirectoryException;
 import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.linux.SmallFile;
 import dev.gpuprocess.internal.proc.ProcFs;
-import dev.gpuprocess.internal.room.Holdings;
 import dev.gpuprocess.internal.text.Printable;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;

@@ -8,10 +8,10 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.error.ImageException;
-import dev.gpuprocess.internal.state.Journal;
 import dev.gpuprocess.internal.linux.DirectoryMaker;
 import dev.gpuprocess.internal.linux.DurableFiles;
 import dev.gpuprocess.internal.linux.StagingName;
+import dev.gpuprocess.internal.state.Journal;
 import dev.gpuprocess.internal.state.StateDirectory;
 import java.io.IOException;
 import java.nio.file.Files;

@@ -2,10 +2,7 @@ package dev.gpuprocess.criu.internal.dump;
 
 import dev.gpuprocess.criu.internal.links.HeldLinks;
 import dev.gpuprocess.criu.internal.linux.Wakeup;
-import dev.gpuprocess.criu.internal.log.DumpReports;
 import dev.gpuprocess.criu.internal.log.Statistics;
-import dev.gpuprocess.criu.internal.log.StatsFile;
-import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.criu.internal.process.CallContext;
 import dev.gpuprocess.criu.internal.process.CriuResult;
 import dev.gpuprocess.criu.internal.process.LogFile;
@@ -24,6 +21,7 @@ import dev.gpuprocess.internal.linux.DurableFiles;
 import dev.gpuprocess.internal.linux.Processes;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.process.ProcessIdentity;
@@ -118,7 +116,7 @@ public final class DumpOperation {
               request,
               shellJob,
               new CallContext(
-                  deadline, stages, new LogLimit(log), new KillDecision(root.pid()), wakeup));
+                  deadline, stages, new LogFile(log), new KillDecision(root.pid()), wakeup));
     } catch (IOException e) {
       throw new MachineUnfitException(
           MachineUnfitException.Reason.NO_CRIU,

@@ -4,7 +4,7 @@ import dev.gpuprocess.criu.proto.Stats.dump_stats_entry;
 import dev.gpuprocess.criu.proto.Stats.restore_stats_entry;
 import dev.gpuprocess.criu.proto.Stats.stats_entry;
 import dev.gpuprocess.image.DumpReport;
-import dev.gpuprocess.internal.linux.PageSize;
+import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.spi.RestoreReport;
 import java.io.IOException;
@@ -42,7 +42,7 @@ public final class Statistics {
         micros(stats.getFrozenTime()),
         micros(stats.getMemdumpTime()),
         micros(stats.getMemwriteTime()),
-        pages * PageSize.BYTES);
+        pages * Libc.PAGE_BYTES);
   }
 
   /** Reads the statistics of a restore in its work directory. */
@@ -52,7 +52,7 @@ public final class Statistics {
         root,
         micros(stats.getForkingTime()),
         micros(stats.getRestoreTime()),
-        stats.getPagesRestored() * PageSize.BYTES);
+        stats.getPagesRestored() * Libc.PAGE_BYTES);
   }
 
   private static stats_entry read(Path file) {

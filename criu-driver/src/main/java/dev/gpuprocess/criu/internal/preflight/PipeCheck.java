@@ -1,8 +1,8 @@
 package dev.gpuprocess.criu.internal.preflight;
 
-import dev.gpuprocess.criu.internal.os.LinuxCalls;
-import dev.gpuprocess.internal.linux.Poll;
 import dev.gpuprocess.internal.linux.Libc;
+import dev.gpuprocess.internal.linux.Poll;
+import dev.gpuprocess.internal.linux.ProcessDescriptor;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.External;
@@ -108,17 +108,12 @@ final class PipeCheck {
    */
   private static Optional<Boolean> hasOtherEnd(ResourceRef place) {
     try {
-      int process = LinuxCalls.pidfdOpen(place.pid());
+      int copy = ProcessDescriptor.take(place.pid(), place.pid(), Integer.parseInt(place.handle()));
       try {
-        int copy = LinuxCalls.pidfdGetfd(process, Integer.parseInt(place.handle()));
-        try {
-          Poll poll = new Poll(1);
-          return Optional.of(!poll.await(0, copy) || !poll.isHungUp(0));
-        } finally {
-          Libc.close(copy);
-        }
+        Poll poll = new Poll(1);
+        return Optional.of(!poll.await(0, copy) || !poll.isHungUp(0));
       } finally {
-        Libc.close(process);
+        Libc.close(copy);
       }
     } catch (IOException goneOrForbidden) {
       return Optional.empty();

@@ -1,17 +1,16 @@
 package dev.gpuprocess.criu.internal.tree;
 
-import dev.gpuprocess.internal.time.Deadline;
-import dev.gpuprocess.criu.internal.linux.Posix;
 import dev.gpuprocess.internal.linux.NativeCallException;
+import dev.gpuprocess.internal.linux.PidDescriptor;
 import dev.gpuprocess.internal.linux.Processes;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.internal.time.Uninterrupted;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
-import java.util.concurrent.locks.LockSupport;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -84,10 +83,9 @@ public final class FreePids {
             .filter(stat -> stat.isDead() && isOurs(stat))
             .map(stat -> new ProcessIdentity(pid, stat.startTicks()));
     if (zombie.isPresent()) {
-      Deadline jdk = Deadline.after(REAP_LIMIT);
-      while (Processes.stat(zombie.get()).isPresent() && !jdk.passed()) {
-        LockSupport.parkNanos(PAUSE_NANOS);
-      }
+      boolean unused =
+          Deadline.after(REAP_LIMIT)
+              .await(PAUSE_NANOS, () -> Processes.stat(zombie.get()).isEmpty());
       reap(zombie.get());
     }
   }
@@ -101,7 +99,7 @@ public final class FreePids {
       return;
     }
     try {
-      LOG.debug("reaped {}: {}", process.pid(), Posix.reap(process.pid()));
+      LOG.debug("reaped {}: {}", process.pid(), PidDescriptor.reapIfEnded(process.pid()));
     } catch (NativeCallException e) {
       LOG.warn("process {} has ended and cannot be reaped: {}", process.pid(), e.getMessage());
     }

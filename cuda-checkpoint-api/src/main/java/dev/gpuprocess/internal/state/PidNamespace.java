@@ -1,4 +1,4 @@
-package dev.gpuprocess.internal.room;
+package dev.gpuprocess.internal.state;
 
 import dev.gpuprocess.cuda.GpuReading;
 import dev.gpuprocess.internal.linux.ProcessKey;
