@@ -3,6 +3,7 @@ package dev.gpuprocess.internal.remote;
 import dev.gpuprocess.internal.linux.NativeCallException;
 import dev.gpuprocess.internal.linux.Ptrace;
 import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.Signals;
 import dev.gpuprocess.internal.time.Uninterrupted;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.util.Optional;
@@ -25,11 +26,12 @@ final class Tracee {
   }
 
   private static final int EVENT_STOP = 128;
-  private static final int SIGTRAP = 5;
-  private static final int SYSTEM_CALL_TRAP = SIGTRAP | 0x80;
+  private static final int SYSTEM_CALL_TRAP = Signals.SIGTRAP | 0x80;
 
-  /** SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV, SIGSYS: what an instruction itself causes. */
-  private static final Set<Integer> FAULTS = Set.of(4, SIGTRAP, 7, 8, 11, 31);
+  /**
+   * SIGILL, Signals.SIGTRAP, SIGBUS, SIGFPE, SIGSEGV, SIGSYS: what an instruction itself causes.
+   */
+  private static final Set<Integer> FAULTS = Set.of(4, Signals.SIGTRAP, 7, 8, 11, 31);
 
   /**
    * Most stops come within it. By the clock and not by a number of yields, because one yield can
@@ -197,7 +199,7 @@ final class Tracee {
     }
     signal = status >> 8 & 0xff;
     if (status >> 16 == EVENT_STOP) {
-      return signal == SIGTRAP ? Stop.TRAP : Stop.GROUP;
+      return signal == Signals.SIGTRAP ? Stop.TRAP : Stop.GROUP;
     }
     return signal == SYSTEM_CALL_TRAP ? Stop.SYSTEM_CALL : Stop.SIGNAL;
   }
