@@ -16,16 +16,16 @@ import org.jspecify.annotations.Nullable;
  * The drivers and settings that a verb works with.
  *
  * @param cuda the CUDA driver; each call to it can hang
- * @param gpus which GPUs there are and what is free on them; each call can hang
- * @param criuSource gives the CRIU driver; asked at the first dump or restore
- * @param listener told of every step
- * @param timeouts how long driver calls may take
- * @param state where the controllers of this machine meet
+ * @param gpus the GPUs and their free memory; each call can hang
+ * @param criuSource returns the CRIU driver; called at the first dump or restore
+ * @param listener notified of every step
+ * @param timeouts the time limits of driver calls
+ * @param state the state directory, which the controllers of this machine share
  * @param driverHook whether the driver's copies are divided among threads
- * @param hostMemory where the GPU memory of suspended processes is
- * @param allowPeerMemory whether ranks are checkpointed that may map each other's GPU memory
+ * @param hostMemory the pool for the GPU memory of suspended processes
+ * @param allowPeerMemory whether ranks that may map each other's GPU memory are checkpointed
  * @param resumeOnExit whether the exit of this JVM resumes what it has suspended
- * @param imageKey signs images that are made and is asked of those that are opened; null for none
+ * @param imageKey the key that signs new images and verifies opened ones; null for none
  */
 public record EngineContext(
     CudaDriver cuda,
@@ -40,15 +40,15 @@ public record EngineContext(
     boolean resumeOnExit,
     @Nullable ImageKey imageKey) {
 
-  /** The GPUs, asked within a deadline. */
+  /** Returns the GPUs, read within a deadline. */
   public GpuInventory inventory() {
     return new BoundedInventory(gpus, timeouts.call());
   }
 
   /**
-   * The CRIU driver.
+   * Returns the CRIU driver.
    *
-   * @throws dev.gpuprocess.error.MachineUnfitException with reason NO_CRIU when there is none
+   * @throws dev.gpuprocess.error.MachineUnfitException with reason NO_CRIU when no driver is found
    */
   public CriuDriver criu() {
     return criuSource.get();

@@ -17,10 +17,10 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The classes of this library where they lie in directories, as in a build that is not packaged. To
- * load one takes a descriptor, and a JVM may have none left in the middle of a verb, when a process
- * has to be brought back. So all are loaded before the first verb. A jar is opened once, when its
- * first class is loaded or a service is looked up.
+ * Loads the classes of this library if they are in directories, as in a build that is not packaged.
+ * Loading a class takes a descriptor, and a JVM may have no descriptor left in the middle of a
+ * verb, when a process has to be rolled back. So all classes are loaded before the first verb. A
+ * jar is opened once, when its first class is loaded or a service is looked up.
  */
 public final class LibraryClasses {
 
@@ -33,9 +33,9 @@ public final class LibraryClasses {
   private LibraryClasses() {}
 
   /**
-   * Loads all of them, unless that was done before.
+   * Loads all classes, unless that was done before.
    *
-   * @throws MachineUnfitException with reason CLASS_LOADING when one cannot be loaded
+   * @throws MachineUnfitException with reason CLASS_LOADING when a class cannot be loaded
    */
   public static synchronized void load() {
     if (loaded) {
@@ -53,7 +53,7 @@ public final class LibraryClasses {
   }
 
   /**
-   * The exception for a class that could not be loaded.
+   * Makes the exception for a class that could not be loaded.
    *
    * @param operation the operation that needed it
    */
@@ -67,7 +67,7 @@ public final class LibraryClasses {
         cause);
   }
 
-  /** The CRIU drivers on the class path or module path; looking them up opens every jar. */
+  /** Finds the CRIU drivers on the class path or module path; looking them up opens every jar. */
   private static List<Class<?>> drivers() {
     List<Class<?>> found = new ArrayList<>();
     try {

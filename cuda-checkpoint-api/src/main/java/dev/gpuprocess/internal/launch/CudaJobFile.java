@@ -3,6 +3,7 @@ package dev.gpuprocess.internal.launch;
 import dev.gpuprocess.cuda.CudaDriver;
 import dev.gpuprocess.error.MachineUnfitException;
 import dev.gpuprocess.error.ProcessUnreadableException;
+import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.internal.linux.OpenedFile;
 import dev.gpuprocess.internal.linux.ProcessDescriptor;
 import dev.gpuprocess.internal.linux.ProcessKey;
@@ -62,7 +63,6 @@ public final class CudaJobFile {
   private static final Pattern DESCRIPTOR = Pattern.compile("fd/(\\d{1,9})");
   private static final String FLAGS = "flags:"; // octal
   private static final int O_ACCMODE = 3;
-  private static final int O_RDWR = 2;
 
   private static final String DIRECTORY = "jobs.d";
   private static final String NAME = "cuda-job-%s-%s";
@@ -307,7 +307,7 @@ public final class CudaJobFile {
         .anyMatch(
             line ->
                 (Integer.parseInt(line.substring(FLAGS.length()).strip(), 8) & O_ACCMODE)
-                    == O_RDWR);
+                    == Libc.O_RDWR);
   }
 
   /** Returns whether CRIU dumps and restores a file with an isolated process. */

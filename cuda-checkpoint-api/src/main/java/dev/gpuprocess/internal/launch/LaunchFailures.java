@@ -36,8 +36,6 @@ final class LaunchFailures {
           21, Reason.LAUNCH_NOT_A_FILE, // EISDIR
           80, Reason.LAUNCH_NOT_A_PROGRAM); // ELIBBAD
 
-  private static final int ENXIO = 6;
-
   private LaunchFailures() {}
 
   /** Returns whether an error means that arguments or environment are too long. */
@@ -49,7 +47,7 @@ final class LaunchFailures {
   static FixAndRetryException of(LaunchOptions options, int step, int error) {
     String text = Libc.text(error);
     if (step == FILE_KIND
-        || (error == ENXIO && step != EXEC && step != REQUESTS && step != JOB_FILE)) {
+        || (error == Libc.ENXIO && step != EXEC && step != REQUESTS && step != JOB_FILE)) {
       return exception(
           options,
           "%s is no regular file and no character device: name another one"

@@ -1,7 +1,5 @@
 package dev.gpuprocess.internal.linux;
 
-import dev.gpuprocess.internal.proc.ProcFs;
-import java.io.IOException;
 import java.nio.file.FileSystemException;
 import java.nio.file.Path;
 import java.util.concurrent.locks.ReentrantReadWriteLock;
@@ -290,16 +288,6 @@ public final class BlockFile implements AutoCloseable {
   /** Returns whether the file is accessed past the page cache. */
   public boolean isDirect() {
     return direct;
-  }
-
-  /**
-   * Opens the file again, for reading only.
-   *
-   * @return a descriptor, to be closed by the caller
-   */
-  public int openForReading() throws IOException {
-    // By the descriptor: the directory may have another name by now.
-    return Libc.open(ProcFs.descriptor(descriptor), Libc.O_RDONLY, 0);
   }
 
   /**

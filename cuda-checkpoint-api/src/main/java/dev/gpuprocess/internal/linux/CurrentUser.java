@@ -38,7 +38,7 @@ public record CurrentUser(int realUid, int effectiveUid) {
       String[] ids =
           ProcFs.status(ProcessHandle.current().pid()).getOrDefault("Uid", "").split("\\s+");
       if (ids.length < 2) {
-        throw new IOException("/proc/self/status does not tell the user of this process");
+        throw new IOException("/proc/self/status does not show the user of this process");
       }
       user = new CurrentUser(Integer.parseUnsignedInt(ids[0]), Integer.parseUnsignedInt(ids[1]));
       known = user;

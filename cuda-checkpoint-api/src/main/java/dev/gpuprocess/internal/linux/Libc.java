@@ -24,7 +24,7 @@ public final class Libc {
   public static final int O_DIRECTORY = SystemCalls.ARM ? 0x4000 : 0x10000;
   static final int O_NOFOLLOW = SystemCalls.ARM ? 0x8000 : 0x20000;
   static final int O_TMPFILE = 0x400000 | O_DIRECTORY;
-  static final int O_PATH = 0x200000;
+  public static final int O_PATH = 0x200000;
 
   /** Also the value of {@code SOCK_CLOEXEC} and {@code EFD_CLOEXEC}. */
   public static final int O_CLOEXEC = 0x80000;
@@ -51,6 +51,7 @@ public final class Libc {
   public static final int ENOENT = 2;
   public static final int ESRCH = 3;
   public static final int EINTR = 4;
+  public static final int ENXIO = 6;
   static final int EBADF = 9;
   static final int ECHILD = 10;
   public static final int EAGAIN = 11;

@@ -32,12 +32,12 @@ public record ProcessKey(long namespace, int pid, long startTicks) {
   private static final Pattern LINK = Pattern.compile("pid:\\[(\\d{1,18})]");
   private static final Pattern TEXT = Pattern.compile("(\\d{1,18})-(\\d{1,9})-(\\d{1,18})");
 
-  /** Does not change while this JVM runs; null until it was read. */
+  /** Constant while this JVM runs; null until it was read. */
   private static volatile @Nullable ProcessKey self;
 
   private static volatile @Nullable String boot;
 
-  /** This JVM. */
+  /** Returns the key of this JVM. */
   public static ProcessKey self() {
     ProcessKey known = self;
     if (known == null) {
@@ -49,7 +49,7 @@ public record ProcessKey(long namespace, int pid, long startTicks) {
                 (int) ProcessHandle.current().pid(),
                 Long.parseLong(stat.substring(stat.lastIndexOf(')') + 2).split(" ")[19]));
       } catch (IOException e) {
-        throw new UncheckedIOException("/proc does not tell of this process", e);
+        throw new UncheckedIOException("/proc does not show this process", e);
       }
       self = known;
     }
@@ -57,8 +57,8 @@ public record ProcessKey(long namespace, int pid, long startTicks) {
   }
 
   /**
-   * The kernel's boot id, which is the same in all namespaces of this machine and changes with
-   * every boot.
+   * Returns the kernel's boot id, which is the same in all namespaces of this machine and changes
+   * with every boot.
    */
   public static String boot() {
     String known = boot;
@@ -66,7 +66,7 @@ public record ProcessKey(long namespace, int pid, long startTicks) {
       try {
         known = Files.readString(ProcFs.kernel("sys/kernel/random/boot_id")).strip();
       } catch (IOException e) {
-        throw new UncheckedIOException("/proc does not tell the boot id", e);
+        throw new UncheckedIOException("/proc does not show the boot id", e);
       }
       boot = known;
     }
@@ -74,9 +74,9 @@ public record ProcessKey(long namespace, int pid, long startTicks) {
   }
 
   /**
-   * The key of a process that {@code /proc} shows. A process that is gone, or whose namespace the
-   * kernel does not show us, counts as one of our namespace: the kernel then shows it to no
-   * controller that runs as the same user.
+   * Returns the key of a process that {@code /proc} shows. A process that is gone, or whose
+   * namespace this JVM may not read, counts as one of this namespace: no controller of the same
+   * user can read it either.
    */
   public static ProcessKey of(ProcessIdentity process) {
     long ours = self().namespace();
@@ -97,9 +97,10 @@ public record ProcessKey(long namespace, int pid, long startTicks) {
   }
 
   /**
-   * Empty when the process is gone, or permission is missing. Opens no file.
+   * Reads the pid namespace of a process, without opening a file.
    *
-   * @throws ProcessUnreadableException when it cannot be read just now
+   * @return empty when the process is gone, or permission is missing
+   * @throws ProcessUnreadableException when it cannot be read now
    */
   static OptionalLong namespaceOf(int pid) {
     Path link = ProcFs.file(pid, "ns", "pid");
@@ -127,7 +128,7 @@ public record ProcessKey(long namespace, int pid, long startTicks) {
     return Long.parseLong(form.group(1));
   }
 
-  /** Parses what {@link #text} returned; throws IllegalArgumentException for anything else. */
+  /** Parses the result of {@link #text}; throws IllegalArgumentException for another text. */
   public static ProcessKey parse(String text) {
     Matcher form = TEXT.matcher(text);
     if (!form.matches()) {
@@ -139,7 +140,7 @@ public record ProcessKey(long namespace, int pid, long startTicks) {
         Long.parseLong(form.group(3)));
   }
 
-  /** A form that can be part of a file name. */
+  /** Returns a form that can be part of a file name. */
   public String text() {
     return "%s-%s-%s"
         .formatted(Long.toString(namespace), Integer.toString(pid), Long.toString(startTicks));
@@ -155,14 +156,14 @@ public record ProcessKey(long namespace, int pid, long startTicks) {
   }
 
   /**
-   * Whether the process has certainly ended. False for a process in a namespace that cannot be seen
-   * from here.
+   * Returns whether the process has certainly ended; false for a process in a namespace that is not
+   * visible from here.
    */
   public boolean hasEnded() {
     return find().isGone();
   }
 
-  /** Looks for the process from here. */
+  /** Searches the process from this namespace. */
   public ProcessSearch find() {
     return ProcessSearch.find(namespace, pid, start -> start == startTicks);
   }

@@ -13,8 +13,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The result of looking for a process by its pid in its own pid namespace. Only processes of our
- * namespace and those below it can be seen.
+ * The result of a search for a process by its pid in its own pid namespace. Only processes of this
+ * namespace and of those below it are visible.
  *
  * @param process its identity here; empty when it was not found
  * @param certain whether it would have been found if it existed
@@ -24,18 +24,19 @@ public record ProcessSearch(Optional<ProcessIdentity> process, boolean certain) 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
   /**
-   * Looks for a process.
+   * Searches a process.
    *
    * @param namespace the inode of its pid namespace
    * @param pid its pid there
-   * @param start tells whether a start time, in clock ticks since boot, can be that of the process
+   * @param start returns whether a start time, in clock ticks since boot, can be that of the
+   *     process
    */
   public static ProcessSearch find(long namespace, int pid, LongPredicate start) {
     long ours = ProcessKey.self().namespace();
     if (namespace == ours) {
       return here(pid, start);
     }
-    // In the first namespace all processes can be seen.
+    // The first namespace shows all processes.
     boolean certain = ProcessKey.isInFirstNamespace();
     List<Integer> candidates;
     try {
@@ -77,7 +78,7 @@ public record ProcessSearch(Optional<ProcessIdentity> process, boolean certain) 
         ProcessIdentity.of(pid).filter(found -> start.test(found.startTicks())), true);
   }
 
-  /** Whether it has certainly ended; a zombie has. */
+  /** Returns whether it has certainly ended; a zombie has. */
   public boolean isGone() {
     return process.map(found -> !found.isAlive()).orElse(certain);
   }

@@ -56,8 +56,8 @@ public final class Processes {
       if (!e.isUnavailable()) {
         throw e;
       }
-      // The pid could be reused between these two calls only if the process is reaped meanwhile and
-      // all other pids are used up first.
+      // The pid could be reused between these two calls only if the process is reaped between them
+      // and all other pids are used up first.
       return process.isAlive() && signalByPid(process.pid(), number);
     }
   }
@@ -65,7 +65,7 @@ public final class Processes {
   /**
    * Sends a signal to a child that was not reaped, whose pid therefore is its own.
    *
-   * @return false when there is no such process
+   * @return false when the process does not exist
    */
   public static boolean signalChild(int pid, int number) throws NativeCallException {
     requireOther(pid);

@@ -61,7 +61,7 @@ public record Capabilities(
   }
 
   /**
-   * Tells whether the process has a capability.
+   * Returns whether the process has a capability.
    *
    * @param capability which
    * @return whether it is effective
@@ -71,8 +71,8 @@ public record Capabilities(
   }
 
   /**
-   * Tells whether a program that the process starts gets a capability, if the program file has none
-   * of its own.
+   * Returns whether a program that the process starts gets a capability, if the program file has
+   * none.
    *
    * @param capability which
    * @return whether it will be effective

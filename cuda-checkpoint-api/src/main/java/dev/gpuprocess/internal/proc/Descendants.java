@@ -17,7 +17,7 @@ final class Descendants {
 
   private Descendants() {}
 
-  /** Parents before children. */
+  /** Returns the descendants, parents before children. */
   static List<Integer> of(long pid) {
     Set<Integer> found = new LinkedHashSet<>();
     Deque<Long> todo = new ArrayDeque<>(List.of(pid));

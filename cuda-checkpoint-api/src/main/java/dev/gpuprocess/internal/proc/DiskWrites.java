@@ -15,7 +15,7 @@ public final class DiskWrites {
 
   private static final Path DISKS = ProcFs.kernel("diskstats");
 
-  /** File systems of servers: what local disks do says nothing about them. */
+  /** File systems of servers, which do not use the local disks. */
   private static final Set<String> REMOTE =
       Set.of(
           "nfs",
@@ -38,15 +38,15 @@ public final class DiskWrites {
   private DiskWrites() {}
 
   /**
-   * Counts the writes of the disk below a path; those of all disks where a file system, such as an
-   * overlay, does not tell its disk.
+   * Counts the writes of the disk below a path, or of all disks if the file system, such as an
+   * overlay, has no disk of its own.
    *
    * @param path an absolute path, of which links are not followed
    * @return empty for a file system of a server
    */
   public static OptionalLong below(Path path) {
     Path normal = path.normalize();
-    // Of the mounts above the path the one nearest to it, and of several there the last.
+    // The nearest mount above the path, and the last of several at the same point.
     Optional<Mount> mount =
         Mount.ours().stream()
             .filter(each -> normal.startsWith(each.point()))

@@ -57,11 +57,6 @@ public record Mapping(
     return inode == 0 && name.isEmpty();
   }
 
-  /** Returns whether it is private, readable and writable. */
-  public boolean isPrivateWritable() {
-    return permissions.startsWith("rw") && permissions.endsWith("p");
-  }
-
   /**
    * Returns the address range as in the names of {@code /proc/PID/map_files}, such as {@code
    * 7f00-7f80}.

@@ -21,8 +21,8 @@ import java.util.Optional;
 import java.util.function.Consumer;
 
 /**
- * Reads one file, link or directory below {@code /proc}. A missing one gives an empty answer; one
- * that exists but cannot be read throws {@link ProcessUnreadableException}.
+ * Reads one file, link or directory below {@code /proc}. The result is empty if it does not exist;
+ * if it exists and cannot be read, {@link ProcessUnreadableException} is thrown.
  *
  * <p>The JDK has an exception type for ENOENT only; every other error is a text in the user's
  * language. So after a failure the path is checked with {@code lstat}, which needs no descriptor
@@ -30,7 +30,7 @@ import java.util.function.Consumer;
  */
 final class ProcFile {
 
-  /** More than any file that is read as a whole has on a healthy machine. */
+  /** More than any file that is read as a whole has on a working machine. */
   private static final int MAX_BYTES = 16 << 20;
 
   /** Longer than the longest path, even when the kernel writes each byte of it as four. */
@@ -160,7 +160,7 @@ final class ProcFile {
     }
   }
 
-  /** Tells whether the path certainly does not exist, rather than being inaccessible. */
+  /** Returns whether the path certainly does not exist, rather than being inaccessible. */
   static boolean isGone(Path path) {
     try {
       Files.readAttributes(path, BasicFileAttributes.class, LinkOption.NOFOLLOW_LINKS);

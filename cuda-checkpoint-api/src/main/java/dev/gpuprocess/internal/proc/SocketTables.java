@@ -25,10 +25,10 @@ public final class SocketTables {
   private SocketTables() {}
 
   /**
-   * The inode of the socket behind a descriptor.
+   * Returns the inode of the socket behind a descriptor.
    *
-   * @param target what the descriptor points to, such as {@code socket:[12]}
-   * @return empty when it is no socket
+   * @param target the target of the descriptor, such as {@code socket:[12]}
+   * @return empty when it is not a socket
    */
   public static Optional<Long> inode(String target) {
     Matcher socket = DESCRIPTOR.matcher(target);
@@ -58,8 +58,8 @@ public final class SocketTables {
    * Reads the names of the unix sockets that have one.
    *
    * @param pid a process in the namespace
-   * @return by inode; one that is no file begins with {@code @}, which stands for each NUL in it;
-   *     empty when the process is gone
+   * @return by inode; the name of an abstract socket begins with {@code @}, which stands for each
+   *     NUL in it; empty when the process is gone
    */
   public static Map<Long, String> unixNames(long pid) {
     Map<Long, String> names = new HashMap<>();

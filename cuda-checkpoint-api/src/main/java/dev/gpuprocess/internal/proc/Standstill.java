@@ -24,8 +24,8 @@ public record Standstill(String what, String cure, Duration mayLast) {
   private static final Duration BORROWED_BY_US = Duration.ofSeconds(10);
 
   /**
-   * Checks every thread: a tracer can stop single threads while the process seems to run. A stop
-   * that may end by itself is waited for.
+   * Checks every thread: a tracer can stop single threads while the process seems to run. Waits for
+   * the end of a stop that may end by itself.
    *
    * @return empty when no thread is stopped, and for a process that is gone
    */

@@ -16,20 +16,12 @@ public record TcpSocket(long inode, int state, String local, String remote, long
   private static final int CLOSED = 7;
   private static final int LISTENING = 10;
 
-  /**
-   * Tells whether it listens for connections.
-   *
-   * @return true for a listener
-   */
+  /** Returns whether it listens for connections. */
   public boolean isListening() {
     return state == LISTENING;
   }
 
-  /**
-   * Tells whether it is connected, or was until a moment ago.
-   *
-   * @return true from the first SYN to the last ACK
-   */
+  /** Returns whether it is connected, from the first SYN to the last ACK. */
   public boolean isConnected() {
     return state != SYN_RECEIVED && state != TIME_WAIT && state != CLOSED && !isListening();
   }

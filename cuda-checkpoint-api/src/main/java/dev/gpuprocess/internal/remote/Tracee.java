@@ -3,6 +3,7 @@ package dev.gpuprocess.internal.remote;
 import dev.gpuprocess.internal.linux.NativeCallException;
 import dev.gpuprocess.internal.linux.Ptrace;
 import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.Signals;
 import dev.gpuprocess.internal.remote.UntraceableException.Reason;
 import dev.gpuprocess.internal.time.Uninterrupted;
 import dev.gpuprocess.process.ProcessIdentity;
@@ -25,11 +26,10 @@ final class Tracee {
   }
 
   private static final int EVENT_STOP = 128;
-  private static final int SIGTRAP = 5;
-  private static final int SYSTEM_CALL_TRAP = SIGTRAP | 0x80;
+  private static final int SYSTEM_CALL_TRAP = Signals.SIGTRAP | 0x80;
 
   /** Signals that an instruction causes: SIGILL, SIGTRAP, SIGBUS, SIGFPE, SIGSEGV, SIGSYS. */
-  private static final Set<Integer> FAULTS = Set.of(4, SIGTRAP, 7, 8, 11, 31);
+  private static final Set<Integer> FAULTS = Set.of(4, Signals.SIGTRAP, 7, 8, 11, 31);
 
   /**
    * Most stops take less. A time and not a number of yields, since one yield can take 10 ms if ten
@@ -170,7 +170,7 @@ final class Tracee {
     }
     signal = status >> 8 & 0xff;
     if (status >> 16 == EVENT_STOP) {
-      return signal == SIGTRAP ? Stop.TRAP : Stop.GROUP;
+      return signal == Signals.SIGTRAP ? Stop.TRAP : Stop.GROUP;
     }
     return signal == SYSTEM_CALL_TRAP ? Stop.SYSTEM_CALL : Stop.SIGNAL;
   }

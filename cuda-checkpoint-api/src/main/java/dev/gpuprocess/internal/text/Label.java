@@ -12,8 +12,8 @@ public final class Label {
    * Checks a label.
    *
    * @return the label
-   * @throws IllegalArgumentException when it is blank, longer than 200 characters, or has control
-   *     characters in it
+   * @throws IllegalArgumentException when it is blank, has more than 200 characters, or contains
+   *     control characters
    */
   public static String require(String label) {
     if (label.isBlank()

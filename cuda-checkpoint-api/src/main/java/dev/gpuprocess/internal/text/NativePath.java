@@ -20,12 +20,12 @@ public final class NativePath {
 
   private NativePath() {}
 
-  /** The path with a name that was decoded as UTF-8, regardless of the locale. */
+  /** Returns the path with a name that was decoded as UTF-8, regardless of the locale. */
   public static Path of(String name) {
     return isAscii(name) ? Path.of(name) : of(name.getBytes(StandardCharsets.UTF_8));
   }
 
-  /** The path with a name of these bytes. */
+  /** Returns the path with a name of these bytes. */
   public static Path of(byte[] name) {
     boolean absolute = name.length > 0 && name[0] == '/';
     StringBuilder uri = new StringBuilder(absolute ? "file://" : "file:///");
@@ -42,7 +42,8 @@ public final class NativePath {
   }
 
   /**
-   * The bytes of the name; for a relative path whose text is not ASCII, those of the absolute path.
+   * Returns the bytes of the name; for a relative path whose text is not ASCII, those of the
+   * absolute path.
    */
   public static byte[] bytes(Path path) {
     String text = path.toString();
@@ -68,23 +69,23 @@ public final class NativePath {
     return Arrays.copyOf(bytes, count > 1 && bytes[count - 1] == '/' ? count - 1 : count);
   }
 
-  /** The bytes of the name, ended by a zero as C functions need it. */
+  /** Returns the bytes of the name with a zero at the end, for C functions. */
   public static byte[] cString(Path path) {
     byte[] name = bytes(path);
     return Arrays.copyOf(name, name.length + 1);
   }
 
-  /** A text as the locale encodes it, or as UTF-8 where the locale lacks a character of it. */
+  /** Encodes a text with the charset of the locale, or as UTF-8 if that lacks a character. */
   public static byte[] encode(String text) {
     return text.getBytes(LOCALE.newEncoder().canEncode(text) ? LOCALE : StandardCharsets.UTF_8);
   }
 
-  /** The name decoded as UTF-8, as {@link #of(String)} and other programs expect it. */
+  /** Returns the name decoded as UTF-8, as {@link #of(String)} and other programs expect it. */
   public static String text(Path path) {
     return new String(bytes(path), StandardCharsets.UTF_8);
   }
 
-  /** Whether {@link Path#of} returns the same path for its text. */
+  /** Returns whether {@link Path#of} returns the same path for its text. */
   public static boolean survivesAsText(Path path) {
     try {
       return Path.of(path.toString()).equals(path);

@@ -49,7 +49,7 @@ public final class Polling implements AutoCloseable {
   /**
    * Waits that long. Unlike a sleep, it does not round up to milliseconds on Java 17.
    *
-   * @return whether the thread was interrupted before or meanwhile; its flag is cleared
+   * @return whether the thread was interrupted; its flag is cleared
    */
   static boolean park(long nanos) {
     long end = System.nanoTime() + nanos;

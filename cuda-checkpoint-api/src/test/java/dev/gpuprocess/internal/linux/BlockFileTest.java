@@ -42,7 +42,7 @@ class BlockFileTest {
   }
 
   @Test
-  void whatIsWrittenAfterItWasClosedGoesNowhere() throws IOException {
+  void aWriteAfterCloseFails() throws IOException {
     BlockFile file = BlockFile.create(directory.resolve("file"), true);
     file.write(block(1), BLOCK, 0);
     file.close();
@@ -65,7 +65,7 @@ class BlockFileTest {
 
   @Test
   @RequiresRoot("mounts a tmpfs")
-  void aFileInMemoryIsWrittenInItsWindowAndBesideIt() throws IOException {
+  void aFileInMemoryIsWrittenInsideAndOutsideOfItsMapping() throws IOException {
     Path point = Files.createDirectories(directory.resolve("memory"));
     try (TmpFs tmpfs = TmpFs.mount(point, "size=8m")) {
       Path path = tmpfs.point().resolve("file");
@@ -90,9 +90,9 @@ class BlockFileTest {
     }
   }
 
-  /** Whoever closes it cannot wait for who uses it, which may hang in a call. */
+  /** Closing does not wait for a thread that uses the file, which may hang in a call. */
   @Test
-  void whatWasClosedWhileItWasUsedIsReleasedWhenTheLastUseEnds() throws Exception {
+  void aFileClosedDuringUseIsReleasedAtTheEndOfTheLastUse() throws Exception {
     for (int round = 0; round < 20; round++) {
       Path path = directory.resolve("used" + round);
       BlockFile file = BlockFile.create(path, false);
@@ -108,7 +108,7 @@ class BlockFileTest {
       assertTrue(isOpen(path));
       file.close();
       writers.forEach(CompletableFuture::join);
-      assertFalse(isOpen(path), "nobody closed it");
+      assertFalse(isOpen(path), "the descriptor is still open");
       Files.delete(path);
     }
   }
@@ -143,9 +143,9 @@ class BlockFileTest {
     }
   }
 
-  /** As a file system does that takes O_DIRECT and then refuses such writes. */
+  /** Like a file system that accepts O_DIRECT and then refuses such writes. */
   @Test
-  void severalThreadsCanBeRefusedDirectWritesAtOnce() throws Exception {
+  void severalThreadsSwitchToCachedWritesAtTheSameTime() throws Exception {
     for (int round = 0; round < 100; round++) {
       Path path = directory.resolve("refused" + round);
       try (BlockFile file = BlockFile.create(path, true)) {
@@ -163,7 +163,7 @@ class BlockFileTest {
     }
   }
 
-  /** No disk takes 100 bytes directly. */
+  /** No disk accepts a direct write of 100 bytes. */
   private static void writeOdd(BlockFile file, CountDownLatch together) {
     AlignedBuffer block = block(1);
     try {
@@ -177,7 +177,7 @@ class BlockFileTest {
 
   @Test
   @RequiresRoot("mounts a tmpfs")
-  void aFileInMemoryThatCannotBeMappedIsWrittenAllTheSame() throws IOException {
+  void aFileInMemoryThatCannotBeMappedIsWritten() throws IOException {
     Path point = Files.createDirectories(directory.resolve("memory"));
     try (TmpFs tmpfs = TmpFs.mount(point, "size=8m")) {
       Path path = tmpfs.point().resolve("file");

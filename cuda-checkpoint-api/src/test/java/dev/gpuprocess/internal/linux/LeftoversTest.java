@@ -38,7 +38,7 @@ class LeftoversTest {
   }
 
   @Test
-  void whatComesAfterTheDirectoriesIsRemovedAfterTheLastOfThem() {
+  void aLaterRemovalFollowsTheLastDirectory() {
     leave("one");
     Leftovers.add(place.resolve("other"), () -> removed.add("other"));
     Leftovers.removeAfter(place, "entry", () -> removed.add("entry"));
@@ -52,14 +52,14 @@ class LeftoversTest {
   }
 
   @Test
-  void nothingIsKeptWhereNothingIsLeft() {
+  void aPlaceWithoutLeftoversIsForgotten() {
     Leftovers.removeAfter(place, "entry", () -> removed.add("entry"));
     assertEquals(List.of("entry"), removed);
     assertTrue(isClear());
   }
 
   @Test
-  void whatComesAfterTheDirectoriesIsTriedAgainToo() {
+  void aLaterRemovalIsRetriedToo() {
     Leftovers.removeAfter(place, "entry", () -> remove("entry"));
     Leftovers.removeIn(place);
     assertEquals(List.of(), removed);
@@ -69,7 +69,7 @@ class LeftoversTest {
   }
 
   @Test
-  void placeIsKnownByAnotherPathToo() throws IOException {
+  void aPlaceIsFoundByAnotherPath() throws IOException {
     Path one = Files.createDirectory(place.resolve("one"));
     writable.set(true);
     leave("one");
@@ -78,7 +78,7 @@ class LeftoversTest {
   }
 
   @Test
-  void diskThatHangsDelaysNoOtherPlace(@TempDir Path hanging) throws InterruptedException {
+  void aHungDiskDelaysNoOtherPlace(@TempDir Path hanging) throws InterruptedException {
     CountDownLatch hangs = new CountDownLatch(1);
     CountDownLatch answers = new CountDownLatch(1);
     Leftovers.add(

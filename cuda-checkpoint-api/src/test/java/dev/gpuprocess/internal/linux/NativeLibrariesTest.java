@@ -23,13 +23,13 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Where the machine code comes from that JNR has this JVM run. */
+/** The directory from which JNR loads native code. */
 class NativeLibrariesTest {
 
   @TempDir Path directory;
   private Path shared;
 
-  /** As {@code /tmp} is. */
+  /** With the permissions of {@code /tmp}. */
   @BeforeEach
   void makeSharedDirectory() throws IOException {
     Files.setPosixFilePermissions(directory, PosixFilePermissions.fromString("rwxr-xr-x"));
@@ -37,7 +37,7 @@ class NativeLibrariesTest {
     Files.setAttribute(shared, "unix:mode", 01777);
   }
 
-  /** Loads the driver of a machine that has none, and tells where jffi's library came from. */
+  /** Loads the driver of a machine without one, and prints where jffi's library came from. */
   public static final class Child {
     private Child() {}
 
@@ -97,16 +97,16 @@ class NativeLibrariesTest {
 
   @Test
   @OutsideUse("D1")
-  void jffiIsLoadedFromADirectoryOfOurs() throws IOException, InterruptedException {
+  void jffiIsLoadedFromAPrivateDirectory() throws IOException, InterruptedException {
     List<String> said = child("umask 0");
     assertTrue(said.get(0).startsWith(shared + "/gpuprocess-native-"), said::toString);
-    assertEquals("set: null", said.get(1), "what was set for the load is not left behind");
+    assertEquals("set: null", said.get(1), "the property is set only during the load");
     assertEquals(List.of(), entries(shared), "nothing is left");
   }
 
   @Test
   @OutsideUse("D1")
-  void whereTemporaryFilesCannotBeExecutedItIsLoadedFromElsewhere()
+  void jffiIsLoadedFromElsewhereIfTemporaryFilesCannotBeExecuted()
       throws IOException, InterruptedException {
     assumeTrue(
         new ProcessBuilder("unshare", "--mount", "true").start().waitFor() == 0,
@@ -117,7 +117,7 @@ class NativeLibrariesTest {
   }
 
   @Test
-  void whatTheUserHasSetIsUsed() throws IOException, InterruptedException {
+  void aPropertyOfTheUserIsUsed() throws IOException, InterruptedException {
     Path own = Files.createDirectory(directory.resolve("own"));
     List<String> said = child("umask 077", "-Djffi.extract.dir=" + own);
     assertTrue(said.get(0).startsWith(own + "/jffi"), said::toString);
@@ -146,10 +146,10 @@ class NativeLibrariesTest {
     assertEquals(Optional.empty(), PrivateDirectory.in("/odd\0name"));
   }
 
-  /** Every binding goes through one place. */
+  /** Every library is bound by one class. */
   @Test
   @OutsideUse("D1")
-  void nothingElseBindsLibraries() throws IOException {
+  void noOtherClassBindsLibraries() throws IOException {
     Path root = Path.of(System.getProperty("gpuprocess.root", "..")).toAbsolutePath();
     List<String> found = new ArrayList<>();
     for (String module : List.of("cuda-checkpoint-api", "criu-driver")) {

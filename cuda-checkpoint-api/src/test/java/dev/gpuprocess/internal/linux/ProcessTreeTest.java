@@ -18,7 +18,7 @@ import org.junit.jupiter.api.Timeout;
 @Timeout(60)
 class ProcessTreeTest {
 
-  /** Seconds that nobody else sleeps, by which those are found that have no parent any more. */
+  /** A duration that no other process sleeps, by which orphaned sleepers are found. */
   private final String seconds = "600." + System.nanoTime();
 
   @AfterEach
@@ -43,7 +43,7 @@ class ProcessTreeTest {
   }
 
   @Test
-  void killsAlsoWhatStartsMeanwhile() throws IOException, InterruptedException {
+  void killsProcessesThatStartDuringTheKill() throws IOException, InterruptedException {
     String forking = "for ((i = 0; i < 3000; i++)); do sleep %s & done; wait".formatted(seconds);
     Process shell = new ProcessBuilder("bash", "-c", forking).start();
     ProcessIdentity root = ProcessIdentity.of(shell.pid()).orElseThrow();
@@ -58,7 +58,7 @@ class ProcessTreeTest {
   }
 
   @Test
-  void killsWhatIsStoppedAlready() throws IOException, InterruptedException {
+  void killsStoppedProcesses() throws IOException, InterruptedException {
     Process shell =
         new ProcessBuilder("bash", "-c", "sleep %s & kill -STOP $$".formatted(seconds)).start();
     ProcessIdentity root = ProcessIdentity.of(shell.pid()).orElseThrow();
@@ -72,7 +72,7 @@ class ProcessTreeTest {
   }
 
   @Test
-  void killsWhatHasNoParentAnyMore() throws IOException, InterruptedException {
+  void killsOrphanedDescendants() throws IOException, InterruptedException {
     String starting = "sleep %s & read line".formatted(seconds);
     Process shell = new ProcessBuilder("bash", "-c", starting).start();
     ProcessIdentity root = ProcessIdentity.of(shell.pid()).orElseThrow();
@@ -87,7 +87,7 @@ class ProcessTreeTest {
   }
 
   @Test
-  void leavesAloneWhoHasThePidOfOneThatEnded() throws IOException {
+  void doesNotKillAnotherProcessWithTheSamePid() throws IOException {
     Process other = new ProcessBuilder("sleep", seconds).start();
     ProcessIdentity living = ProcessIdentity.of(other.pid()).orElseThrow();
 

@@ -33,7 +33,7 @@ import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** What a user named is opened as that user. */
+/** Files at paths that a user named are opened as that user. */
 @RequiresRoot("acts as another user")
 @Timeout(60)
 class UntrustedPathsTest {
@@ -76,14 +76,14 @@ class UntrustedPathsTest {
   }
 
   @Test
-  void fileThatTheUserMayReadIsRead() throws IOException {
+  void readsAFileThatTheUserMayRead() throws IOException {
     assertEquals(Optional.of("mine\n"), read(file));
     assertEquals(Optional.empty(), read(file.resolveSibling("none")));
     assertEquals(Optional.of("mine\n"), read(file.resolve("../../directory/./file")));
   }
 
   @Test
-  void fileThatOnlyRootMayReadIsNot() throws IOException {
+  void refusesAFileThatOnlyRootMayRead() throws IOException {
     assertRefused(stranger.secret(), "errno 13");
     Files.createLink(file.resolveSibling("hard"), stranger.secret());
     assertRefused(file.resolveSibling("hard"), "errno 13");
@@ -122,7 +122,7 @@ class UntrustedPathsTest {
   }
 
   @Test
-  void linksInACircleEnd() throws IOException {
+  void linksInACircleAreRefused() throws IOException {
     Path circle = stranger.home().resolveSibling("circle");
     Files.createSymbolicLink(circle, circle);
     assertRefused(circle.resolve("file"), "too many symbolic links");
@@ -144,7 +144,7 @@ class UntrustedPathsTest {
   }
 
   @Test
-  void whatIsCreatedIsTheUsers() throws IOException {
+  void createdFilesBelongToTheUser() throws IOException {
     Path made = file.resolveSibling("made");
     UntrustedPaths.as(
         USER,
@@ -179,7 +179,7 @@ class UntrustedPathsTest {
   }
 
   @Test
-  void nothingIsCreatedWhereTheUserMayNotWrite() throws IOException {
+  void noFileIsCreatedWhereTheUserMayNotWrite() throws IOException {
     for (Path path : List.of(stranger.vault().resolve("a"), stranger.home().resolveSibling("a"))) {
       assertThrows(
           FileSystemException.class,
@@ -193,7 +193,7 @@ class UntrustedPathsTest {
 
   /** The user exchanges a directory and a link to a vault, and a file and a link to the secret. */
   @Test
-  void exchangesInALoopGainNothing() throws Exception {
+  void filesExchangedForLinksInALoopAreNotFollowed() throws Exception {
     stranger.run(
         "ln -s \"$0\" link; ln -s \"$1\" directory/link; cp directory/file directory/secret",
         stranger.vault(),
@@ -238,7 +238,7 @@ class UntrustedPathsTest {
   }
 
   @Test
-  void workThatIsLateLeavesNothing() throws Exception {
+  void lateWorkLeavesNoFile() throws Exception {
     Path late = file.resolveSibling("late");
     CountDownLatch gate = new CountDownLatch(1);
     CompletableFuture<Throwable> end = new CompletableFuture<>();
@@ -311,7 +311,7 @@ class UntrustedPathsTest {
   }
 
   @Test
-  void credentialsAreThoseOfTheProcess() throws IOException, InterruptedException {
+  void credentialsOfAProcessAreRead() throws IOException, InterruptedException {
     Process sleeper = stranger.start("echo > started; exec sleep 600");
     try {
       Workload.await(() -> Files.exists(stranger.home().resolve("started")), "the process");

@@ -16,12 +16,12 @@ import java.util.List;
 import java.util.Optional;
 import org.junit.jupiter.api.Test;
 
-/** Whether processes stand still because a group is frozen, where groups are to be seen or not. */
+/** Frozen control groups, visible and not. */
 class FreezerTest {
 
   @Test
   @OutsideUse("A8")
-  void groupThatCannotBeSeen_judgedByWhereItsThreadsWait() throws IOException {
+  void anInvisibleGroupIsJudgedByTheWaitOfItsThreads() throws IOException {
     try (Workload idle = Workload.idle()) {
       Freezer inContainer = Freezer.look(new CgroupMounts(List.of()));
       assertEquals(State.UNKNOWN, inContainer.of(idle.pid()));
@@ -38,7 +38,7 @@ class FreezerTest {
   }
 
   @Test
-  void processThatIsGone_isThawed() {
+  void aGoneProcessIsThawed() {
     assertEquals(State.THAWED, Freezer.look().of(Integer.MAX_VALUE));
   }
 

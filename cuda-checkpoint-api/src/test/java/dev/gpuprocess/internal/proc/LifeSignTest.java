@@ -11,10 +11,10 @@ import org.junit.jupiter.api.Timeout;
 @Timeout(60)
 class LifeSignTest {
 
-  /** The kill passes through the process while it is looked at. */
+  /** The kill takes effect while the process is read. */
   @Test
   @OutsideUse("A1")
-  void whoeverWasKilledBeforeIsNotFree() throws IOException, InterruptedException {
+  void aKilledProcessIsNotFree() throws IOException, InterruptedException {
     for (int i = 0; i < 400; i++) {
       Process process = new ProcessBuilder("sleep", "600").start();
       assertEquals(LifeSign.FREE, LifeSign.of(process.pid()));

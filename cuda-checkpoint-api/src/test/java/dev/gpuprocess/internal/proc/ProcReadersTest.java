@@ -25,7 +25,7 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** Readers of {@code /proc}, on this JVM and on texts that are hard to come by. */
+/** Readers of {@code /proc}, on this JVM and on texts that are hard to provoke. */
 @Tag("jdk")
 class ProcReadersTest {
 
@@ -34,7 +34,7 @@ class ProcReadersTest {
   @TempDir Path directory;
 
   @Test
-  void fileNodeTellsDevicesAndRemovedFiles() throws IOException {
+  void fileNodeDescribesDevicesAndRemovedFiles() throws IOException {
     FileNode device = FileNode.at(Path.of("/dev/null")).orElseThrow();
     assertTrue(device.isCharacterDevice());
     assertEquals("1:3", device.major() + ":" + device.minor());
@@ -79,13 +79,13 @@ class ProcReadersTest {
         "1-2 r 0 0 99999999999999999999"
       })
   @OutsideUse("A18")
-  void whatIsNoMappingIsNone(String line) {
+  void aLineThatIsNotAMappingIsIgnored(String line) {
     assertEquals(Optional.empty(), Mapping.parse(line));
   }
 
   @Test
   @OutsideUse("A18")
-  void mappingKeepsWhateverIsInItsName() {
+  void mappingKeepsAnyCharacterInItsName() {
     String name = "/a\rb\u0085c\u2028d\\012e";
     assertEquals(
         name,
@@ -96,7 +96,7 @@ class ProcReadersTest {
   @ParameterizedTest
   @ValueSource(strings = {"\rRssAnon:", "\rSigPnd:zz", "a\nRssAnon:"})
   @OutsideUse("A18")
-  void noNameOfAProcessIsTakenForALine(String name) throws Exception {
+  void noProcessNameIsParsedAsALine(String name) throws Exception {
     Process process =
         new ProcessBuilder("perl", "-e", "$0 = $ARGV[0]; $| = 1; print 1; sleep 1000 while 1", name)
             .redirectError(ProcessBuilder.Redirect.DISCARD)
@@ -139,7 +139,7 @@ class ProcReadersTest {
               .filter(s -> s.isListening() && s.local().endsWith(":" + server.getLocalPort()))
               .findFirst()
               .orElseThrow();
-      assertEquals(1, listener.waiting(), "nobody has accepted the connection");
+      assertEquals(1, listener.waiting(), "the connection was not accepted yet");
       assertFalse(listener.isConnected());
     }
   }
@@ -162,10 +162,10 @@ class ProcReadersTest {
     }
   }
 
-  /** The name may be anything, the end of the field that it is in as well. */
+  /** The name may contain any text, even the end of its own field. */
   @Test
   @OutsideUse("D5")
-  void statIsReadWhateverTheProcessCallsItself() {
+  void statIsReadForAnyProcessName() {
     String rename =
         "open my $f, '>', '/proc/self/comm'; syswrite $f, qq{x) Z 1\\n) (\\xff}; close $f; sleep 100";
     try (Workload perl = Workload.of("perl", "-e", rename)) {
@@ -191,14 +191,14 @@ class ProcReadersTest {
         "99999999999 (x) S 1 1 1 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 5",
         "12 (x) S 1 1 1 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 99999999999999999999"
       })
-  void statThatIsNone_saysSo(String line) {
+  void aMalformedStatIsRefused(String line) {
     assertThrows(IllegalArgumentException.class, () -> ProcStat.parse(line));
   }
 
   @Test
   @OutsideUse("A6")
-  void whatIsThereAndCannotBeRead_isNotTakenForGone() {
-    // Nobody may read the memory of a process in one piece: page 0 is not mapped.
+  void anUnreadableProcessDoesNotCountAsGone() {
+    // The memory of a process cannot be read from its start: page 0 is not mapped.
     ProcessUnreadableException e =
         assertThrows(ProcessUnreadableException.class, () -> ProcFs.read(SELF, "mem"));
     assertTrue(e.getMessage().contains("/mem cannot be read"), e.getMessage());
@@ -210,7 +210,7 @@ class ProcReadersTest {
   }
 
   @Test
-  void programsOfRootGetWhatTheBoundAllows() {
+  void programsOfRootGetTheBoundingSet() {
     long admin = 1L << 21;
     assertTrue(new Capabilities(true, 0, 0, admin, 0).handsOn(Capability.SYS_ADMIN));
     assertFalse(new Capabilities(true, admin, 0, 0, 0).handsOn(Capability.SYS_ADMIN));

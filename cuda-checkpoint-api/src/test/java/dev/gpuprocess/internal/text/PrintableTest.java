@@ -13,11 +13,11 @@ import dev.gpuprocess.error.UnsupportedResource;
 import dev.gpuprocess.image.DumpedFile;
 import org.junit.jupiter.api.Test;
 
-/** Names that others chose, where people read them. */
+/** Hostile names in messages and logs. */
 @OutsideUse("D6")
 class PrintableTest {
 
-  /** A line, an escape sequence that sets the title, one of C1, and text that runs backwards. */
+  /** A newline, an escape sequence that sets the title, a C1 control, and right-to-left text. */
   private static final String HOSTILE =
       "a\nOK       libcuda: fine\r\u001b]0;owned\u0007\u009b2J\u202egnp\u2066\u2028\ud800";
 
@@ -30,21 +30,21 @@ class PrintableTest {
   }
 
   @Test
-  void nothingIsLeftThatATerminalObeys() {
+  void controlCharactersAreEscaped() {
     assertEquals(
         "a\\nOK       libcuda: fine\\r\\u001b]0;owned\\u0007\\u009b2J\\u202egnp\\u2066\\u2028\\ud800",
         Printable.of(HOSTILE));
   }
 
   @Test
-  void wordsOfAllLanguagesStay() {
+  void wordsOfAllLanguagesAreKept() {
     String words = "Übergröße naïve 日本語 \uD83D\uDE00 a\\b 'x'";
     assertEquals(words, Printable.of(words));
     assertEquals("", Printable.of(""));
   }
 
   @Test
-  void muchIsCut() {
+  void aLongTextIsCut() {
     assertEquals("aaa...", Printable.of("a".repeat(4), 3));
     assertEquals("aaa", Printable.of("aaa", 3));
     assertTrue(Printable.of("\n".repeat(50_000_000)).length() < 40_000);

@@ -13,7 +13,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 
-/** Work at an interval: one piece at a time, nothing piles up, nothing ends it by chance. */
+/** Work at an interval: one run at a time, no queue, and no exception ends the repetition. */
 class RepetitionTest {
 
   private static final Duration SOON = Duration.ofMillis(5);
@@ -23,7 +23,7 @@ class RepetitionTest {
   private final CountingWork work = new CountingWork();
   private Repetition repetition;
 
-  /** Counts what it is told, and waits or throws where it is asked to. */
+  /** Counts the calls, and waits or throws on request. */
   private static final class CountingWork implements Repetition.Work {
 
     private final AtomicInteger runs = new AtomicInteger();
@@ -83,12 +83,12 @@ class RepetitionTest {
     work.gate.countDown();
     repetition.close();
     assertTrue(repetition.awaitEnd(PATIENCE));
-    assertEquals(1, work.ends.size(), "told once");
+    assertEquals(1, work.ends.size(), "called once");
     assertEquals(0, work.atOnce.get());
   }
 
   @Test
-  void whatIsDueWhileOneIsAtWorkIsLeftOut() {
+  void aRunThatIsDueDuringAnotherIsSkipped() {
     work.gate = new CountDownLatch(1);
     start(SOON);
     await().atMost(PATIENCE).until(() -> work.leftOut.get() >= 3);
@@ -98,7 +98,7 @@ class RepetitionTest {
   }
 
   @Test
-  void nothingThatIsThrownEndsIt() {
+  void noExceptionEndsTheRepetition() {
     work.then =
         () -> {
           Thread.currentThread().interrupt();
@@ -122,7 +122,7 @@ class RepetitionTest {
   }
 
   @Test
-  void closingWaitsForTheOneAtWorkAndNotForEver() {
+  void closingWaitsForTheRunUnderWayUpToALimit() {
     work.gate = new CountDownLatch(1);
     start(SOON);
     await().atMost(PATIENCE).until(() -> work.runs.get() == 1);
@@ -136,7 +136,7 @@ class RepetitionTest {
   }
 
   @Test
-  void theWorkItselfMayCloseIt() {
+  void theWorkMayCloseTheRepetition() {
     work.then =
         () -> {
           repetition.close();
@@ -147,7 +147,7 @@ class RepetitionTest {
   }
 
   @Test
-  void acceptsAPieceOfSomebodyElse() {
+  void aCallerMayTakeThePlaceOfTheWorker() {
     start(SOON);
     await().atMost(PATIENCE).until(repetition::tryTake);
     int runs = work.runs.get();
@@ -159,7 +159,7 @@ class RepetitionTest {
   }
 
   @Test
-  void aPauseEndsWhenAllIsOver() {
+  void aPauseEndsWithTheRepetition() {
     start(NEVER);
     assertTrue(repetition.pause(Duration.ofMillis(1)));
     repetition.close();

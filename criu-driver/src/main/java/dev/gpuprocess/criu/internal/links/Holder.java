@@ -1,6 +1,7 @@
 package dev.gpuprocess.criu.internal.links;
 
 import dev.gpuprocess.internal.linux.Credentials;
+import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.internal.proc.FileNode;
 import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.proc.OpenFile;
@@ -14,8 +15,6 @@ import java.util.Set;
 final class Holder {
 
   /** In {@code /proc/PID/fdinfo/N}, octal: only names the file, and needs no permission to it. */
-  private static final int O_PATH = 010000000;
-
   private Holder() {}
 
   /**
@@ -47,7 +46,7 @@ final class Holder {
     return ProcFs.read(pid, "fdinfo/" + number).stream()
         .flatMap(String::lines)
         .filter(line -> line.startsWith("flags:"))
-        .allMatch(line -> (Integer.parseInt(line.substring(6).strip(), 8) & O_PATH) != 0);
+        .allMatch(line -> (Integer.parseInt(line.substring(6).strip(), 8) & Libc.O_PATH) != 0);
   }
 
   private static boolean hasMapped(int pid, FileNode file) {

@@ -19,17 +19,17 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A child of this JVM that the JDK does not know. Its pid belongs to nobody else until it is
- * reaped, which happens only here, so it can be signalled by its pid. None of this needs a
- * descriptor, or {@code /proc}: it also works when no more files can be opened. Safe for use by
- * several threads.
+ * A child of this JVM that the JDK does not know. Only this class reaps it, so its pid cannot be
+ * reused before and it can be signalled by its pid. No method but {@link #start} needs a descriptor
+ * or {@code /proc}: they also work when no more files can be opened. Safe for use by several
+ * threads.
  */
 public final class ChildProcess {
 
   /** The number of the socket in a CRIU that is our child. */
   public static final int SOCKET = 3;
 
-  /** Names a configuration file, which could change what a request means. */
+  /** The variable that names a configuration file, which could change the meaning of a request. */
   private static final String CONFIGURATION = "CRIU_CONFIG_FILE";
 
   private static final Logger LOG = LoggerFactory.getLogger(ChildProcess.class);
@@ -44,7 +44,9 @@ public final class ChildProcess {
   }
 
   /**
-   * Starts the program.
+   * Starts a program with exactly these descriptors: {@code /dev/null} as 0, {@code output} as 1
+   * and 2, and {@code numbered}. It has no terminal on which sudo could prompt or a key could send
+   * it a signal.
    *
    * @param program an absolute path
    * @param arguments without the program's name
@@ -59,7 +61,7 @@ public final class ChildProcess {
   }
 
   /**
-   * The same, with a descriptor as standard input.
+   * Starts a program in the same way, with a descriptor as standard input.
    *
    * @param input becomes 0
    */
@@ -81,9 +83,9 @@ public final class ChildProcess {
   }
 
   /**
-   * Reaps it if it has ended.
+   * Reaps the process if it has exited.
    *
-   * @return how it ended; empty while it runs
+   * @return its exit status; empty while it runs
    */
   public synchronized Optional<ExitStatus> reap() throws NativeCallException {
     if (exit == null) {
@@ -93,9 +95,9 @@ public final class ChildProcess {
   }
 
   /**
-   * Waits until it has ended, and reaps it.
+   * Waits until the process has exited, and reaps it.
    *
-   * @return how it ended; empty if it still runs at the deadline
+   * @return its exit status; empty if it still runs at the deadline
    */
   public Optional<ExitStatus> await(Deadline deadline) throws NativeCallException {
     boolean unused = deadline.await(PAUSE_NANOS, () -> reap().isPresent());
@@ -103,8 +105,8 @@ public final class ChildProcess {
   }
 
   /**
-   * Reaps it in the background once it ends; it would otherwise stay a zombie. It is let go on if
-   * it was stopped, so that it can end.
+   * Reaps the process in the background once it exits; otherwise it would stay a zombie. A stopped
+   * process is continued, so that it can exit.
    */
   public void reapLater() throws NativeCallException {
     if (reap().isPresent()) {
@@ -128,27 +130,27 @@ public final class ChildProcess {
   }
 
   /**
-   * Sends it SIGKILL.
+   * Sends SIGKILL.
    *
-   * @return false if it had ended
+   * @return false if the process has exited
    */
   public boolean kill() throws NativeCallException {
     return signal(Signals.SIGKILL);
   }
 
   /**
-   * Sends it SIGTERM.
+   * Sends SIGTERM.
    *
-   * @return false if it had ended
+   * @return false if the process has exited
    */
   public boolean terminate() throws NativeCallException {
     return signal(Signals.SIGTERM);
   }
 
   /**
-   * Sends it SIGCONT.
+   * Sends SIGCONT.
    *
-   * @return false if it had ended
+   * @return false if the process has exited
    */
   public boolean resume() throws NativeCallException {
     return signal(Signals.SIGCONT);

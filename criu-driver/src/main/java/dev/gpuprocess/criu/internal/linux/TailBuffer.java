@@ -2,7 +2,7 @@ package dev.gpuprocess.criu.internal.linux;
 
 import java.nio.charset.StandardCharsets;
 
-/** Keeps the last bytes of an output, however much there is of it. */
+/** Keeps the last bytes of an output of any length. */
 public final class TailBuffer {
 
   private final byte[] ring;

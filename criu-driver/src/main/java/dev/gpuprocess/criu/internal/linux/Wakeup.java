@@ -7,11 +7,11 @@ import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Lets a {@link Cancellation} end a poll: a descriptor that becomes readable once it is cancelled.
+ * A descriptor that becomes readable, and so ends a poll, when a {@link Cancellation} is cancelled.
  */
 public final class Wakeup implements AutoCloseable {
 
-  /** Never wakes anything. */
+  /** An instance without a cancellation. */
   public static final Wakeup NEVER = new Wakeup(null, -1);
 
   private static final byte[] ONE = {1, 1, 1, 1, 1, 1, 1, 1}; // any number but 0
@@ -36,13 +36,13 @@ public final class Wakeup implements AutoCloseable {
   }
 
   private void wake() {
-    // The write fails only if the counter is full, and then it is readable anyway.
+    // The write fails only if the counter is full, and then the descriptor is readable anyway.
     Libc.functions().write(event, ONE, ONE.length);
   }
 
   /**
-   * The descriptor to poll; -1 for none. Also -1 once cancelled, as poll would then return at once
-   * forever.
+   * Returns the descriptor to poll; -1 for none, and once cancelled, because poll would then always
+   * return at once.
    */
   public int descriptor() {
     return isCancelled() ? -1 : event;

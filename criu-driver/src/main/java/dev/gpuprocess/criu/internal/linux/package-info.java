@@ -1,6 +1,3 @@
-/**
- * What is needed from the C library: a socket that preserves message boundaries, a spawn that
- * passes on exactly the given descriptors, signals, polling.
- */
+/** Child processes, and the functions of Linux that only CRIU's processes need. */
 @org.jspecify.annotations.NullMarked
 package dev.gpuprocess.criu.internal.linux;

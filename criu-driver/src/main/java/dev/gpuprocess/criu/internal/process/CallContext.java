@@ -10,14 +10,14 @@ import java.time.Duration;
 import java.util.Optional;
 
 /**
- * What a request to CRIU runs under: its deadline, the handler of its notifications, what watches
- * CRIU meanwhile, and its cancellation.
+ * The context of a request to CRIU: its deadline, the handler of its notifications, the watch over
+ * CRIU, and its cancellation.
  *
  * @param deadline for the whole request
  * @param notifications answers CRIU's notifications
- * @param watch called from time to time while CRIU works
+ * @param watch called periodically while CRIU works
  * @param beforeKill called before CRIU is killed
- * @param wakeup tells when the caller has cancelled
+ * @param wakeup readable when the caller has cancelled
  */
 public record CallContext(
     Deadline deadline,
@@ -26,7 +26,7 @@ public record CallContext(
     CriuCall.BeforeKill beforeKill,
     Wakeup wakeup) {
 
-  /** The context of a request without notifications. */
+  /** Returns the context of a request without notifications. */
   public static CallContext plain(Deadline deadline) {
     return new CallContext(
         deadline,
@@ -37,10 +37,10 @@ public record CallContext(
   }
 
   /**
-   * Checks that it is still worth going on.
+   * Checks that the request was neither cancelled nor timed out.
    *
-   * @param canStop whether CRIU can still be stopped without harm; if not, a cancellation is too
-   *     late
+   * @param canStop whether CRIU can still be stopped without harm; if not, a cancellation is
+   *     ignored
    * @throws GivenUpException if the deadline has passed, or the request was cancelled in time
    */
   void requireWanted(boolean canStop) throws GivenUpException {

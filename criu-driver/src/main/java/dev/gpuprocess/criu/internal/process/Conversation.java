@@ -26,7 +26,7 @@ public final class Conversation {
   private static final Logger LOG = LoggerFactory.getLogger(Conversation.class);
   private static final int SLICE_MILLIS = 500;
 
-  /** More than CRIU needs for its last steps; bounds the wait for one that hangs. */
+  /** More than CRIU needs for its last steps; bounds the wait for a hung CRIU. */
   private static final Duration COMMITTED_PATIENCE = Duration.ofSeconds(20);
 
   /** Answers CRIU's notifications. */
@@ -38,19 +38,20 @@ public final class Conversation {
     /** Called at each stage that CRIU reaches. */
     Answer reached(Stage stage);
 
-    /** Called when CRIU has been sent our consent to a stage. */
+    /** Called when the consent to a stage was sent to CRIU. */
     default void agreed(Stage stage) {}
 
     /**
-     * False once CRIU cannot be stopped without harm: from then on a cancellation has no effect.
+     * Returns false once CRIU cannot be stopped without harm: from then on a cancellation has no
+     * effect.
      */
     default boolean canStop() {
       return true;
     }
 
     /**
-     * True once CRIU has our consent to what cannot be undone, and what is left takes only a
-     * moment: from then on the deadline of the request no longer applies.
+     * Returns true once CRIU has the consent to a step that cannot be undone, after which it soon
+     * ends: from then on the deadline of the request no longer applies.
      */
     default boolean isCommitted() {
       return false;
@@ -81,12 +82,12 @@ public final class Conversation {
   /**
    * How the conversation ended.
    *
-   * @param message CRIU's reply, or null if CRIU exited without one or was given up
-   * @param givenUp why CRIU, which still runs, was given up; null if it was not
+   * @param message CRIU's reply, or null if CRIU exited without one or has to be killed
+   * @param givenUp the reason to kill CRIU, which still runs; null if there is none
    */
   record Reply(@Nullable criu_resp message, @Nullable GivenUpException givenUp) {
 
-    /** Whether CRIU has done what was requested. */
+    /** Returns whether CRIU has done what was requested. */
     boolean good() {
       return message != null && message.getSuccess();
     }
@@ -99,9 +100,9 @@ public final class Conversation {
     Watch NONE = () -> {};
 
     /**
-     * Called from time to time while CRIU works.
+     * Called periodically while CRIU works.
      *
-     * @throws GivenUpException if there is no point in waiting any longer
+     * @throws GivenUpException if CRIU has to be killed
      */
     void look() throws GivenUpException;
   }

@@ -14,18 +14,18 @@ import java.util.regex.Pattern;
  *
  * @param command the command that starts it
  * @param version the version it reports
- * @param development whether it was built between releases, so that the version says little
+ * @param development whether it was built between releases, so that its version is not significant
  */
 public record CriuBinary(CriuCommand command, CriuVersion version, boolean development) {
 
-  /** The absolute path of the program: CRIU itself, or the command that runs it. */
+  /** Returns the absolute path of the program: CRIU itself, or the command that runs it. */
   public Path program() {
     return command.program();
   }
 
   private static final CriuVersion OLDEST = new CriuVersion(3, 19, 0);
 
-  /** The first kernel on which an older CRIU no longer works, and why. */
+  /** The first kernel on which an older CRIU does not work, and the reason. */
   private record Need(int major, int minor, CriuVersion criu, String reason) {}
 
   private static final Need[] NEEDS = {
@@ -34,10 +34,10 @@ public record CriuBinary(CriuCommand command, CriuVersion version, boolean devel
   };
 
   /**
-   * Why this CRIU cannot work on a kernel.
+   * Returns the reason why this CRIU cannot work on a kernel.
    *
    * @param kernel as {@code uname -r} prints it
-   * @return empty if nothing is known against it
+   * @return empty if no reason is known
    */
   public Optional<String> unfitFor(String kernel) {
     if (development) {
@@ -63,7 +63,7 @@ public record CriuBinary(CriuCommand command, CriuVersion version, boolean devel
     return Optional.empty();
   }
 
-  /** The running kernel, as {@code uname -r} prints it. */
+  /** Returns the running kernel, as {@code uname -r} prints it. */
   public static String kernel() {
     try {
       return Files.readString(ProcFs.kernel("sys/kernel/osrelease")).strip();

@@ -15,7 +15,7 @@ import org.jspecify.annotations.Nullable;
  * One request to a CRIU started for it, from start to exit.
  *
  * @param command the command that starts CRIU
- * @param context what the request runs under
+ * @param context the deadline, handlers and cancellation of the request
  * @param inherited descriptors that CRIU inherits, numbered from the one after its socket
  */
 public record CriuCall(CriuCommand command, CallContext context, List<Integer> inherited) {
@@ -25,21 +25,21 @@ public record CriuCall(CriuCommand command, CallContext context, List<Integer> i
 
   private static final Duration HANG_UP_GRACE = Duration.ofSeconds(1);
 
-  /** Records what can be seen only while CRIU exists. */
+  /** Prepares a kill of CRIU. */
   public interface BeforeKill {
 
-    /** Records nothing. */
+    /** Does nothing. */
     BeforeKill NONE = criu -> {};
 
     /**
-     * Called before CRIU is killed.
+     * Called before CRIU is killed, to record state that is visible only while CRIU exists.
      *
      * @param criu its pid
      */
     void aboutToKill(int criu);
 
     /**
-     * Waits for a moment at which CRIU can be killed and nobody else is harmed. It may be stopped
+     * Waits for a moment at which killing CRIU harms no other process. CRIU may be stopped
      * (SIGSTOP) when this returns true, and is not when this returns false.
      *
      * @return false if no such moment came; CRIU is not killed then
@@ -49,7 +49,7 @@ public record CriuCall(CriuCommand command, CallContext context, List<Integer> i
     }
   }
 
-  /** A request without notifications. */
+  /** Returns a request without notifications. */
   public static CriuCall plain(CriuCommand command, Deadline deadline) {
     return new CriuCall(command, CallContext.plain(deadline), List.of());
   }
@@ -82,7 +82,8 @@ public record CriuCall(CriuCommand command, CallContext context, List<Integer> i
     if (exit.isPresent()) {
       return exit.get();
     }
-    // What CRIU has started and not yet released is killed with it; what it has released is not.
+    // Processes that CRIU has started and not yet released are killed with it; released ones are
+    // not.
     return criu.kill(
         context.notifications().canStop() ? CriuKill.withTree(criu) : CriuKill.alone(criu));
   }

@@ -21,8 +21,8 @@ import java.util.Optional;
 public record CriuCommand(List<String> words, boolean direct) {
 
   /**
-   * Where CRIU looks for plugins: a directory that contains none, as its entries are numbers, and
-   * in which nobody can put one for CRIU to load as root.
+   * CRIU's plugin directory: one that contains no plugin, as its entries are numbers, and in which
+   * no user can create one for CRIU to load as root.
    */
   public static final String NO_PLUGINS = "/proc/self/fdinfo";
 
@@ -35,7 +35,7 @@ public record CriuCommand(List<String> words, boolean direct) {
   /** A command such as sudo closes every descriptor above the standard ones. */
   private static final int SOCKET_THROUGH_COMMAND = 0;
 
-  /** Files are made readable by others; the directory they are in is not. */
+  /** Makes files readable by other users; their directory is not. */
   private static final String READABLE = "umask 022; exec \"$0\" \"$@\"";
 
   private static final int READ_BY_OTHERS = 04;
@@ -54,26 +54,26 @@ public record CriuCommand(List<String> words, boolean direct) {
     return Path.of(words.get(0));
   }
 
-  /** The number of the socket in CRIU. */
+  /** Returns the descriptor of the socket in CRIU. */
   int socket() {
     return direct ? ChildProcess.SOCKET : SOCKET_THROUGH_COMMAND;
   }
 
-  /** The arguments with which the program serves requests that arrive on its socket. */
+  /** Returns the arguments with which the program serves requests that arrive on its socket. */
   List<String> arguments() {
     List<String> all = new ArrayList<>(words.subList(1, words.size()));
     all.addAll(List.of(NO_DEFAULTS, "-L", NO_PLUGINS, "swrk", Integer.toString(socket())));
     return all;
   }
 
-  /** Whether CRIU runs as another user, so that its files and processes are not ours. */
+  /** Returns whether CRIU runs as another user, who then owns its files and processes. */
   boolean isOfAnotherUser() {
     return !direct && !CurrentUser.isRoot();
   }
 
   /**
-   * The same command with a umask that lets us read what root writes: sudo adds our umask to its
-   * own.
+   * Returns the same command with a umask that lets this JVM read root's files: sudo adds this
+   * JVM's umask to its own.
    */
   CriuCommand withReadableFiles() {
     if (!isOfAnotherUser() || (umask() & READ_BY_OTHERS) == 0) {

@@ -16,8 +16,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Kills processes that CRIU has started, or CRIU itself. Root's processes, which the kernel does
- * not let us signal, are killed by root by way of another CRIU: see {@link RootErrand}.
+ * Kills processes that CRIU has started, or CRIU itself. Processes of root that this JVM may not
+ * signal are killed by another CRIU: see {@link RootErrand}.
  */
 public final class CriuKill {
 
@@ -31,17 +31,17 @@ public final class CriuKill {
     this.withTree = withTree;
   }
 
-  /** Kills CRIU and the processes between it and us. */
+  /** Kills CRIU and the processes between this JVM and CRIU. */
   static CriuKill alone(CriuProcess process) {
     return new CriuKill(process, false);
   }
 
-  /** Kills what CRIU has started as well: all its descendants. */
+  /** Kills all descendants of CRIU as well. */
   static CriuKill withTree(CriuProcess process) {
     return new CriuKill(process, true);
   }
 
-  /** Kills them; {@link CriuProcess#hasEnded} tells whether that succeeded. */
+  /** Kills the processes; {@link CriuProcess#hasEnded} returns whether that succeeded. */
   void run() throws NativeCallException {
     ChildProcess child = process.child();
     if (process.command().direct() && killed(child)) {
@@ -71,8 +71,8 @@ public final class CriuKill {
   }
 
   /**
-   * CRIU and its ancestors up to our child, but not what CRIU has restored. All descendants of our
-   * child if CRIU's pid is not known.
+   * Returns CRIU and its ancestors up to the child of this JVM, but no restored processes; all
+   * descendants of the child if CRIU's pid is not known.
    */
   private List<ProcessIdentity> line() {
     if (process.command().direct()) {
@@ -96,17 +96,17 @@ public final class CriuKill {
   }
 
   /**
-   * Ends processes.
+   * Kills processes.
    *
-   * @param command the command that starts CRIU, with which root's processes are killed
-   * @return false if some of them could not be signalled
+   * @param command the command that starts CRIU, for processes of root
+   * @return false if some could not be signalled
    */
   public static boolean end(CriuCommand command, Collection<ProcessIdentity> processes) {
     List<ProcessIdentity> rootOwned = killOurs(processes);
     return rootOwned.isEmpty() || errand(command, rootOwned, false);
   }
 
-  /** Kills those that we may kill, and returns the others. */
+  /** Kills the processes that this JVM may kill, and returns the others. */
   private static List<ProcessIdentity> killOurs(Collection<ProcessIdentity> processes) {
     return processes.stream().filter(each -> each.isAlive() && !mayKill(each)).toList();
   }

@@ -24,11 +24,12 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * One {@code criu swrk} and the socket to it. Closing kills and reaps it, whatever happened before.
- * Not thread-safe.
+ * A {@code criu swrk} and the socket to it. Closing kills and reaps it in any case. Not safe for
+ * use by several threads.
  *
- * <p>If a command such as sudo runs CRIU, our child is that command, and CRIU is the process that
- * sends messages over the socket: the kernel attaches the sender's pid to each of them.
+ * <p>If a command such as sudo runs CRIU, the child of this JVM is that command, and CRIU is the
+ * process that sends messages over the socket: the kernel attaches the sender's pid to each of
+ * them.
  */
 public final class CriuProcess implements AutoCloseable {
 
@@ -89,7 +90,7 @@ public final class CriuProcess implements AutoCloseable {
       if (!command.direct()) {
         new PacketSocket(sockets[0]).askForSenders();
       }
-      // Only our end is non-blocking: CRIU must not lose what it prints.
+      // Only the end of this JVM is non-blocking: CRIU must not lose output.
       check(Libc.functions().fcntl(pipe[0], Libc.F_SETFL, Libc.O_NONBLOCK), "fcntl");
       ChildProcess child = spawn(command.withReadableFiles(), sockets[1], pipe[1], inherited);
       started = true;
@@ -124,22 +125,22 @@ public final class CriuProcess implements AutoCloseable {
     return errand;
   }
 
-  /** Our child: CRIU, or the command that runs it. */
+  /** Returns the child of this JVM: CRIU, or the command that runs it. */
   ChildProcess child() {
     return child;
   }
 
-  /** The pid of our child. */
+  /** Returns the pid of the child. */
   public int pid() {
     return child.pid();
   }
 
-  /** CRIU itself; empty if it is not our child and has not sent anything yet. */
+  /** Returns CRIU itself; empty if a command runs it and it has not sent a message yet. */
   Optional<ProcessIdentity> criu() {
     return command.direct() ? ProcessIdentity.of(pid()) : Optional.ofNullable(criu);
   }
 
-  /** The pid of CRIU itself; 0 if it is not our child and has not sent anything yet. */
+  /** Returns the pid of CRIU itself; 0 if a command runs it and it has not sent a message yet. */
   int criuPid() {
     if (command.direct()) {
       return pid();
@@ -157,10 +158,10 @@ public final class CriuProcess implements AutoCloseable {
   }
 
   /**
-   * Waits until there is something to receive, and reads what CRIU prints meanwhile.
+   * Waits until a message can be received, and reads the output of CRIU.
    *
    * @param wakeup a descriptor that also ends the wait when it becomes readable; -1 for none
-   * @return false if there is nothing to receive
+   * @return false if no message can be received
    */
   public boolean await(int millis, int wakeup) throws NativeCallException {
     if (!poll.await(millis, socket.descriptor(), outputOpen ? output : -1, wakeup)) {
@@ -209,7 +210,7 @@ public final class CriuProcess implements AutoCloseable {
     }
   }
 
-  /** From now on it is killed only at a moment that this allows. */
+  /** Sets the callback that allows a kill of CRIU. */
   void killOnly(CriuCall.BeforeKill when) {
     beforeKill = when;
   }
@@ -223,7 +224,7 @@ public final class CriuProcess implements AutoCloseable {
   }
 
   /**
-   * Waits for CRIU to exit by itself, and reaps our child.
+   * Waits for CRIU to exit, and reaps the child.
    *
    * @return empty if it still runs
    */
@@ -243,8 +244,8 @@ public final class CriuProcess implements AutoCloseable {
   }
 
   /**
-   * Sudo stops itself when the command it runs is stopped, and would not notice its exit. Nobody
-   * else would have stopped what was started a moment ago.
+   * Continues a stopped sudo: sudo stops itself when the command it runs is stopped, and would not
+   * notice the exit of the command.
    */
   private void resumeIfStopped() {
     if (command.direct()) {
@@ -260,29 +261,31 @@ public final class CriuProcess implements AutoCloseable {
   }
 
   /**
-   * Whether CRIU is dead and our child is reaped. Messages that CRIU sent before may still be
-   * waiting. Both are checked, because sudo may have been killed while CRIU works on.
+   * Returns whether CRIU is dead and the child is reaped. Messages that CRIU sent before may still
+   * be unread. Both are checked, because sudo may have been killed while CRIU works on.
    */
   boolean hasEnded() throws NativeCallException {
     return child.reap().isPresent() && (criu == null || !criu.isAlive());
   }
 
-  /** A shell's exit code tells which signal killed the command it ran. */
+  /**
+   * Returns the exit status; the exit code of a shell contains the signal that killed its command.
+   */
   private Optional<ExitStatus> exit() throws NativeCallException {
     return child.reap().map(status -> command.direct() ? status : status.throughShell());
   }
 
   /**
-   * Kills CRIU, and reaps our child.
+   * Kills CRIU, and reaps the child.
    *
-   * @return {@link ExitStatus#STILL_RUNS} if it could not be killed, {@link ExitStatus#SPARED} if
-   *     it may not be
+   * @return {@link ExitStatus#STILL_RUNS} if it could not be killed, {@link ExitStatus#SPARED} if a
+   *     kill would harm another process
    */
   ExitStatus kill() throws NativeCallException {
     return kill(CriuKill.alone(this));
   }
 
-  /** Kills more than CRIU; what else there is to kill is determined before CRIU dies. */
+  /** Kills CRIU and possibly its tree, which is determined before CRIU dies. */
   ExitStatus kill(CriuKill kill) throws NativeCallException {
     hangUp();
     if (hasEnded()) {
@@ -303,7 +306,7 @@ public final class CriuProcess implements AutoCloseable {
     return status.orElse(ExitStatus.STILL_RUNS);
   }
 
-  /** The last 16 KiB of what it printed on stdout and stderr. */
+  /** Returns the last 16 KiB of its output on stdout and stderr. */
   public String output() {
     return printed.text();
   }

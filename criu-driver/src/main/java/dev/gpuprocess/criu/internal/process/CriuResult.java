@@ -11,8 +11,8 @@ import org.jspecify.annotations.Nullable;
  *
  * @param reply CRIU's reply, or null if CRIU exited without one or was killed
  * @param exit how CRIU exited
- * @param givenUp why it was given up, or null if it was not
- * @param output what CRIU printed apart from its log
+ * @param givenUp the reason for which CRIU was killed, or null if it was not
+ * @param output the output of CRIU apart from its log
  * @param elapsed from start to end
  * @param criu CRIU's pid, or 0 if it is not known
  */
@@ -38,7 +38,7 @@ public record CriuResult(
     return reply != null && reply.getSuccess();
   }
 
-  /** Whether CRIU died before it replied, and was not killed by us. */
+  /** Returns whether CRIU died before it replied and was not killed by this JVM. */
   public boolean crashed() {
     return reply == null && givenUp == null && exit.isCrash();
   }

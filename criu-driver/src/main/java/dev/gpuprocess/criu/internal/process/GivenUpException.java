@@ -2,7 +2,7 @@ package dev.gpuprocess.criu.internal.process;
 
 import org.jspecify.annotations.Nullable;
 
-/** There is no point in waiting for CRIU any longer; it has to be killed. */
+/** A request to CRIU cannot succeed any more, and CRIU has to be killed. */
 public final class GivenUpException extends Exception {
 
   private static final long serialVersionUID = 1L;
@@ -58,12 +58,12 @@ public final class GivenUpException extends Exception {
         "the connection to CRIU failed, " + cause.getMessage(), Why.MISBEHAVIOUR, cause);
   }
 
-  /** The reason, for the middle of a sentence. */
+  /** Returns the reason, for the middle of a sentence. */
   public String reason() {
     return reason;
   }
 
-  /** The kind of reason. */
+  /** Returns the kind of reason. */
   public Why why() {
     return why;
   }

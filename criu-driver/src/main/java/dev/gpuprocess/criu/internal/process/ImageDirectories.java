@@ -6,9 +6,9 @@ import java.nio.file.FileSystemException;
 import java.nio.file.Path;
 
 /**
- * The two directories of a request, kept open. CRIU opens them again through {@code /proc/PID/fd}
- * of this JVM, so they need not be inherited, and their paths may be of any length and contain any
- * character.
+ * The image and work directory of a request, kept open. CRIU opens them through {@code
+ * /proc/PID/fd} of this JVM, so CRIU need not inherit them, and their paths may have any length and
+ * any character.
  */
 public final class ImageDirectories implements AutoCloseable {
 
@@ -40,7 +40,7 @@ public final class ImageDirectories implements AutoCloseable {
     return work;
   }
 
-  /** A path to a file in the work directory that CRIU can open too. */
+  /** Returns a path to a file in the work directory that CRIU can open too. */
   public String seenByCriu(String name) {
     return ProcFs.file(ProcessHandle.current().pid(), "fd", Integer.toString(work), name)
         .toString();

@@ -3,13 +3,13 @@ package dev.gpuprocess.criu.internal.process;
 import java.util.ArrayList;
 import java.util.List;
 
-/** What an operator can do so that a user other than root can run CRIU as root. */
+/** Advice for an operator on how a user other than root can run CRIU as root. */
 public final class Privilege {
 
   /** The environment variable that names a command. */
   public static final String VARIABLE = "GPUPROCESS_CRIU_COMMAND";
 
-  /** What to do if CRIU does not run as root. */
+  /** The advice if CRIU does not run as root. */
   public static final String CURE =
       "let sudo run CRIU as root for this user (see docs/criu-as-root.md), or name another command that does in "
           + VARIABLE;
@@ -17,10 +17,10 @@ public final class Privilege {
   private Privilege() {}
 
   /**
-   * What to do about a command that did not start CRIU.
+   * Returns the advice for a command that did not start CRIU.
    *
    * @param command the command
-   * @param output what it printed
+   * @param output its output
    */
   public static String cure(CriuCommand command, String output) {
     String program = command.words().get(command.words().size() - 1);
@@ -37,7 +37,7 @@ public final class Privilege {
     return "try it in a shell as this user";
   }
 
-  /** The one command line that sudo has to allow. */
+  /** Returns the command line that sudo has to allow. */
   private static String sudoersLine(CriuCommand command, String program) {
     List<String> all = command.arguments();
     List<String> criu = new ArrayList<>(all.subList(command.words().size() - 1, all.size()));

@@ -11,20 +11,20 @@ import java.util.List;
 import java.util.Optional;
 
 /**
- * Checks that only root can change a program. CRIU runs with all of root's privileges, so nobody
- * else may be able to change the file, the libraries beside it, or a directory on its path.
+ * Checks that only root can change a program. CRIU runs with all of root's privileges, so no other
+ * user may be able to change the file, the libraries beside it, or a directory on its path.
  */
 public final class ProgramTrust {
 
   private ProgramTrust() {}
 
   /**
-   * Looks for anything that another user could change.
+   * Checks the program, its libraries and the directories on its path.
    *
    * @param provisioned whether the program was unpacked into a cache with its libraries beside it,
    *     where no group may write; a program of the system may be writable by a group of
    *     administrators
-   * @return why it must not be run; empty if it may be
+   * @return the reason why it must not be run; empty if it may be run
    */
   public static Optional<String> objection(Path program, boolean provisioned) {
     try {
@@ -58,7 +58,7 @@ public final class ProgramTrust {
       return Optional.of(
           "%s belongs to uid %s".formatted(path, Integer.toUnsignedString(found.uid())));
     }
-    // Nobody else can replace root's files in a sticky directory such as /tmp.
+    // Other users cannot replace root's files in a sticky directory such as /tmp.
     boolean safe =
         Files.isSymbolicLink(path)
             || (found.isSticky() && Files.isDirectory(path, LinkOption.NOFOLLOW_LINKS));

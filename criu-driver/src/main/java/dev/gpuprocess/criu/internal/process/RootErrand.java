@@ -19,9 +19,9 @@ import java.util.Set;
 import java.util.stream.Stream;
 
 /**
- * Has root kill processes, for a user whose only way to become root is CRIU. Another CRIU is asked
- * to dump a process that cannot exist, with a script that runs first ({@code action-script}); the
- * script kills the processes and fails, and so does the dump.
+ * Kills processes as root, for a user whose only way to become root is CRIU. Another CRIU is
+ * requested to dump a pid that cannot exist, with a script that runs first ({@code action-script});
+ * the script kills the processes and fails, and so does the dump.
  *
  * <p>This is for processes that would otherwise outlive their deadline: a restoring CRIU blocks the
  * signals that sudo forwards, and given damaged images it writes to its log until the disk is full.
@@ -39,8 +39,8 @@ final class RootErrand {
 
   /**
    * Compares start times, so that no process that has reused a pid is killed. Each process of a
-   * tree is stopped before its children are killed, so that it neither starts new ones nor goes on
-   * without them.
+   * tree is stopped before its children are killed, so that it neither starts new ones nor
+   * continues without them.
    */
   private static final String TEXT =
       """
@@ -64,9 +64,9 @@ final class RootErrand {
   private RootErrand() {}
 
   /**
-   * Ends processes.
+   * Kills processes.
    *
-   * @param command how CRIU becomes root
+   * @param command the command that runs CRIU as root
    * @param withTree whether their descendants are killed too
    * @throws IOException if that CRIU did not run the script
    */
@@ -109,7 +109,7 @@ final class RootErrand {
     }
   }
 
-  /** Writes the script into a directory of its own that is not mounted noexec. */
+  /** Writes the script into a new directory that is not mounted noexec. */
   private static Path executable(String script) throws IOException {
     List<Path> places =
         Stream.of(
