@@ -113,7 +113,7 @@ final class CriuFinder {
           .orElseThrow(this::none);
     }
 
-    /** Whether CRIU has enough privileges without a command. */
+    /** Returns whether CRIU has enough privileges without a command. */
     private boolean suffices(CriuBinary direct) {
       if (CurrentUser.isRoot() && locator.command().isEmpty()) {
         return true;

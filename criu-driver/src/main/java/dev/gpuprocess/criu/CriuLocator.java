@@ -134,12 +134,12 @@ public final class CriuLocator {
     return command.equals(List.of(NO_COMMAND));
   }
 
-  /** Whether CRIU is never started directly. */
+  /** Returns whether CRIU is never started directly. */
   boolean onlyByCommand() {
     return onlyByCommand;
   }
 
-  /** Whether sudo may be tried although it was not named. */
+  /** Returns whether sudo may be tried although it was not named. */
   boolean mayTrySudo() {
     return command.isEmpty() && onPath("sudo").isPresent();
   }
@@ -157,7 +157,7 @@ public final class CriuLocator {
    */
   record Candidate(String source, Path program) {
 
-    /** Whether it was unpacked by {@code bin/criu}, with its libraries. */
+    /** Returns whether it was unpacked by {@code bin/criu}, with its libraries. */
     boolean isProvisioned() {
       return source.equals(PROVISIONED);
     }

@@ -19,7 +19,7 @@ final class PluginFinder {
   /** The environment variable that names the directory. */
   static final String VARIABLE = "GPUPROCESS_CRIU_PLUGINS";
 
-  /** CRIU's own default, and what distributions and builds from source make of it. */
+  /** CRIU's default, and the directories of distributions and of builds from source. */
   private static final List<Path> USUAL =
       List.of(
           Path.of("/usr/lib/criu"),

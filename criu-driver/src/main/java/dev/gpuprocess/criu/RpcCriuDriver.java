@@ -137,11 +137,11 @@ public final class RpcCriuDriver implements CriuDriver {
    * Needs only what {@link #recordCpu} wrote, not the images themselves.
    *
    * @param images the directory with that file
-   * @param check what has to match
+   * @param check the features that have to match
    * @throws dev.gpuprocess.error.MachineMismatchException with reason CPU_MISMATCH if it is not
    *     compatible
    * @throws dev.gpuprocess.error.ImageException with reason MISSING if nothing was recorded there
-   * @throws dev.gpuprocess.error.CriuException if CRIU cannot tell
+   * @throws dev.gpuprocess.error.CriuException if CRIU cannot compare them
    */
   public void checkCpu(Path images, CpuCheck check) {
     new CpuImage(finder.find("check CPU").command(), images).check(check);
@@ -153,7 +153,7 @@ public final class RpcCriuDriver implements CriuDriver {
     return isDirect() ? Preflight.of(process, options) : Preflight.withoutRights(process, options);
   }
 
-  /** Only CRIU as our own child gets descriptors of ours. */
+  /** Returns true only if CRIU is a child of this JVM. */
   @Override
   public boolean takesDescriptors() {
     return finder.find("pass descriptors").command().direct();

@@ -79,7 +79,7 @@ final class UnsupportedResources {
     return confirmed.isEmpty() ? named : confirmed;
   }
 
-  /** Whether a finding covers a descriptor that CRIU names; it may cover several. */
+  /** Returns whether a finding covers a descriptor that CRIU names; it may cover several. */
   private static boolean isSame(UnsupportedResource found, UnsupportedResource named) {
     return found.pid() == named.pid()
         && List.of(found.handle().replaceFirst("^descriptors? ", "").split(", "))

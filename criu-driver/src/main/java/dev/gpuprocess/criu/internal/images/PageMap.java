@@ -101,7 +101,7 @@ final class PageMap {
     return new Run(entry.getVaddr(), end, present ? offset : -1);
   }
 
-  /** How many runs of pages there are. */
+  /** Returns the number of runs of pages. */
   int size() {
     return runs.size();
   }
@@ -111,17 +111,17 @@ final class PageMap {
     return pages;
   }
 
-  /** How many bytes are in the images. */
+  /** Returns the number of bytes in the images. */
   long present() {
     return presentBefore[runs.size()];
   }
 
-  /** How many bytes between two addresses are in the images. */
+  /** Returns the number of bytes between two addresses that are in the images. */
   long present(long from, long to) {
     return from >= to ? 0 : presentBelow(to) - presentBelow(from);
   }
 
-  /** How many bytes below an address are in the images. */
+  /** Returns the number of bytes below an address that are in the images. */
   private long presentBelow(long address) {
     int next = firstAt(address);
     if (next == 0) {

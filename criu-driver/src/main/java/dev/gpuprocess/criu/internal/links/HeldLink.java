@@ -22,7 +22,7 @@ import org.slf4j.LoggerFactory;
  * A hard link that a restore needs, and the content of its file in the images.
  *
  * @param link CRIU's name for the file
- * @param file the file as it was when the tree was dumped
+ * @param file the file at the time of the dump
  * @param user the credentials of a process that had the file open
  * @param names other names that it had in the same directory, such as that of a semaphore
  * @param content its bytes, in the images
@@ -33,7 +33,7 @@ record HeldLink(Path link, FileNode file, Credentials user, List<String> names, 
 
   private static final int PERMISSIONS = 0777;
 
-  /** What gets each file that is created. */
+  /** Receives each file that is created. */
   interface Made {
     void add(Path path, FileNode file);
   }
@@ -108,7 +108,7 @@ record HeldLink(Path link, FileNode file, Credentials user, List<String> names, 
     }
   }
 
-  /** Whether the file is to be written. */
+  /** Returns whether the file is to be written. */
   private boolean linkTo(UntrustedPaths paths, Path other, Made made) throws IOException {
     paths.link(other, link);
     made.add(link, file);

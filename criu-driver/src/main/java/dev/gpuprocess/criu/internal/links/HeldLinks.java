@@ -227,7 +227,7 @@ public final class HeldLinks {
    * Puts back the links that are missing.
    *
    * @param limit how long to wait for a file system
-   * @return what was put back; close it after the restore
+   * @return the links that were put back; close it after the restore
    * @throws IOException if one cannot be put back; then none is
    */
   public Placed putBack(Duration limit) throws IOException {

@@ -32,7 +32,7 @@ public final class CriuFailureBuilder {
   private static final List<String> NO_ROOM =
       List.of("No space left on device", "Disk quota exceeded");
 
-  /** What CRIU prints when it lacks the capabilities it needs. */
+  /** CRIU's message when it lacks capabilities. */
   private static final String NO_RIGHTS = "needs to have the CAP_";
 
   private static final Pattern CAPABILITY = Pattern.compile("CAP_[A-Z_]+");
@@ -135,7 +135,7 @@ public final class CriuFailureBuilder {
    *
    * @param outcome the fate of the process
    * @param reason why CRIU failed
-   * @param hint what to do about it; may be empty
+   * @param hint the remedy; may be empty
    */
   public String message(TreeOutcome outcome, String reason, String hint) {
     return subject
@@ -168,7 +168,9 @@ public final class CriuFailureBuilder {
         : Optional.empty();
   }
 
-  /** The failure caused by what a listener threw, in time to veto the operation or too late. */
+  /**
+   * Returns the failure for an exception of a listener, in time to veto the operation or too late.
+   */
   public CriuException thrownByListener(TreeOutcome outcome, Throwable thrown) {
     String why =
         thrown.getMessage() == null ? thrown.getClass().getSimpleName() : thrown.getMessage();

@@ -121,7 +121,7 @@ public record CriuLog(
     return parts(text, "Error").filter(CriuLog::matters).limit(ERROR_LIMIT).toList();
   }
 
-  /** Whether an error is neither harmless nor a mere consequence of another one. */
+  /** Returns whether an error is neither harmless nor a mere consequence of another one. */
   static boolean matters(String text) {
     return HARMLESS.stream().noneMatch(text::contains)
         && CONSEQUENCES.stream().noneMatch(text::contains);

@@ -119,7 +119,7 @@ final class DescriptorCheck {
         : "close it first";
   }
 
-  /** Whether a file is a POSIX message queue. */
+  /** Returns whether a file is a POSIX message queue. */
   private static boolean isQueue(Path file) {
     return FileSystemStatus.isOfType(file, MQUEUE_MAGIC);
   }

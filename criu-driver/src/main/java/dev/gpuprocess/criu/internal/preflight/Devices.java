@@ -15,7 +15,8 @@ final class Devices {
   private Devices() {}
 
   /**
-   * Whether CRIU dumps the device, such as {@code /dev/null}; terminals are not considered here.
+   * Returns whether CRIU dumps the device, such as {@code /dev/null}; terminals are not considered
+   * here.
    */
   static boolean isDumped(FileNode device) {
     return device.major() == MEMORY_MAJOR
@@ -23,7 +24,7 @@ final class Devices {
             && (device.minor() == TUN_MINOR || device.minor() == AUTOFS_MINOR));
   }
 
-  /** Whether this is {@code /dev/zero}, whose mappings are anonymous memory. */
+  /** Returns whether this is {@code /dev/zero}, whose mappings are anonymous memory. */
   static boolean isZero(FileNode node) {
     return node.isCharacterDevice() && node.major() == MEMORY_MAJOR && node.minor() == ZERO_MINOR;
   }

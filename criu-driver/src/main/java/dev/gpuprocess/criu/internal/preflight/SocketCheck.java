@@ -128,7 +128,7 @@ final class SocketCheck {
         });
   }
 
-  /** Whether no process of the tree has the other end open. */
+  /** Returns whether no process of the tree has the other end open. */
   private static boolean leadsOutside(
       UnixSocket socket, Set<Long> inside, Map<Long, UnixSocket> unix) {
     if (socket.peer() != 0) {

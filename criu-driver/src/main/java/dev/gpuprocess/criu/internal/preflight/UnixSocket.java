@@ -32,7 +32,7 @@ record UnixSocket(
   private static final int PEER = 2;
   private static final int WAITING = 3;
 
-  /** Whether it is a datagram socket. */
+  /** Returns whether it is a datagram socket. */
   boolean isDatagram() {
     return type == DATAGRAM;
   }

@@ -113,7 +113,7 @@ final class RestoreStages implements Conversation.Notifications {
     return root;
   }
 
-  /** Whether CRIU has begun to resume the tree. */
+  /** Returns whether CRIU has begun to resume the tree. */
   boolean resumed() {
     return resumed;
   }

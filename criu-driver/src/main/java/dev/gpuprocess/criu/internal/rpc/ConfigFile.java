@@ -16,7 +16,7 @@ public final class ConfigFile {
 
   private ConfigFile() {}
 
-  /** Writes the file, if there is anything to write; tells whether it did. */
+  /** Writes the file if there is anything to write; returns whether it did. */
   static boolean write(DumpRequest request, PluginDirectory plugins) throws IOException {
     List<String> lines = lines(request.options().criu());
     plugins.line().ifPresent(lines::add);
@@ -26,7 +26,7 @@ public final class ConfigFile {
     return write(lines, request.work());
   }
 
-  /** Writes the file, if there is anything to write; tells whether it did. */
+  /** Writes the file if there is anything to write; returns whether it did. */
   static boolean write(RestoreRequest request, PluginDirectory plugins) throws IOException {
     List<String> lines = lines(request.options().criu());
     plugins.line().ifPresent(lines::add);

@@ -36,7 +36,7 @@ public record RpcLink(CriuCommand command, Function<GpuPlugin, Path> plugins) {
   /**
    * Dumps a tree.
    *
-   * @param request what to dump; its directories have been checked
+   * @param request the dump; its directories have been checked
    * @param shellJob whether the root of the tree is not the leader of its session
    * @param context deadline, notifications and cancellation
    * @return how it went; CRIU has exited, unless the result says otherwise

@@ -30,7 +30,7 @@ public final class RpcOptions {
 
   private static final int CLONE_NEWNET = 0x4000_0000;
 
-  // CRIU's masks for what to compare
+  // CRIU's masks for the comparison of CPUs
   private static final int CPU_FPU = 1;
   private static final int CPU_ALL = 2;
   private static final int CPU_INSTRUCTIONS = 4;

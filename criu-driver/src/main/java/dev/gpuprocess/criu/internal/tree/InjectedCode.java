@@ -29,7 +29,7 @@ public final class InjectedCode {
   private InjectedCode() {}
 
   /**
-   * Whether a task of a tree would be harmed by the death of its tracer.
+   * Returns whether a task of a tree would be harmed by the death of its tracer.
    *
    * @param root the root of the tree
    * @throws dev.gpuprocess.error.ProcessUnreadableException if {@code /proc} cannot be read

@@ -13,12 +13,12 @@ public final class ProcessDescriptions {
 
   private ProcessDescriptions() {}
 
-  /** Such as {@code process 12 (sleep 1000)}. */
+  /** Returns a text such as {@code process 12 (sleep 1000)}. */
   public static String process(long pid) {
     return "process " + pid + command(pid);
   }
 
-  /** What holds this pid; empty if it is free. */
+  /** Returns the holder of a pid; empty if it is free. */
   public static Optional<String> holder(int pid) {
     return ProcFs.stat(pid)
         .map(
@@ -32,8 +32,8 @@ public final class ProcessDescriptions {
   }
 
   /**
-   * A process whose session or group has this number, which is taken as long as there is one, even
-   * a zombie. Looks at all processes.
+   * Finds a process, even a zombie, whose session or group has this number, which is taken until
+   * then. Searches all processes.
    */
   public static Optional<String> member(int number) {
     return ProcessHandle.allProcesses()
@@ -43,7 +43,7 @@ public final class ProcessDescriptions {
         .map(stat -> stat.isDead() ? zombie(stat) : process(stat.pid()));
   }
 
-  /** Such as {@code a zombie (sleep) that its parent 7 (bash) has not reaped}. */
+  /** Returns a text such as {@code a zombie (sleep) that its parent 7 (bash) has not reaped}. */
   public static String zombie(ProcStat stat) {
     return "a zombie ("
         + stat.name()
@@ -66,7 +66,7 @@ public final class ProcessDescriptions {
     return Integer.parseInt(ProcFs.status(pid).getOrDefault("Tgid", Integer.toString(pid)));
   }
 
-  /** The pid of the tracer of a task; empty if it is not traced. */
+  /** Returns the pid of the tracer of a task; empty if it is not traced. */
   static Optional<Integer> tracer(long pid) {
     OptionalInt tracer = ProcFs.tracer(pid);
     return tracer.isPresent() ? Optional.of(tracer.getAsInt()) : Optional.empty();

@@ -14,7 +14,7 @@ public record Tracer(int pid, int task) {
 
   private static final Pattern PROGRAM = Pattern.compile("(?:.*/)?criu(?:[.-].*)?", Pattern.DOTALL);
 
-  /** Looks at every thread of the tree. */
+  /** Searches every thread of the tree. */
   public static Optional<Tracer> of(int root) {
     return ProcFs.tree(root).stream()
         .flatMap(process -> ProcFs.threads(process).stream())
@@ -24,7 +24,7 @@ public record Tracer(int pid, int task) {
         .findFirst();
   }
 
-  /** The problem, for the middle of a sentence. */
+  /** Returns the problem, for the middle of a sentence. */
   public String what() {
     return isDump()
         ? "another dump of it is running, by process " + pid + " (CRIU)" + controller()
@@ -37,7 +37,7 @@ public record Tracer(int pid, int task) {
         .orElse("");
   }
 
-  /** What to do about it. */
+  /** Returns the remedy. */
   public String cure() {
     return isDump() ? "wait until that dump has ended" : "detach or end that process first";
   }

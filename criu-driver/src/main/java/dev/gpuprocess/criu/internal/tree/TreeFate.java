@@ -19,13 +19,13 @@ import java.util.stream.Collectors;
 
 /** The fate of a process tree after a dump, according to the kernel when CRIU is gone. */
 public enum TreeFate {
-  /** None of it is traced, frozen or ending. */
+  /** No process is traced, frozen or ending. */
   RUNS,
-  /** All of it is gone. */
+  /** All processes are gone. */
   GONE,
-  /** Everything that is left of it has been killed, but is not gone yet. */
+  /** All remaining processes were killed, but are not gone yet. */
   DYING,
-  /** Some of it is still traced or frozen, after the time that CRIU's cleanup can take. */
+  /** A process is still traced or frozen, after the longest time of CRIU's cleanup. */
   UNSETTLED;
 
   private static final Duration SETTLE_LIMIT = Duration.ofSeconds(5);
@@ -119,7 +119,7 @@ public enum TreeFate {
     return true;
   }
 
-  /** What CRIU has left in a frozen task takes effect only when it is thawed. */
+  /** Injected code in a frozen task takes effect only when the task is thawed. */
   private static boolean isFrozen(List<ProcessIdentity> tree) {
     Freezer freezer = Freezer.look();
     return tree.stream()
