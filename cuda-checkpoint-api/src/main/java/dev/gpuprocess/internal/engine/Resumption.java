@@ -9,10 +9,10 @@ import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.memory.DividedCopy;
 import dev.gpuprocess.internal.pool.HostMemoryPool;
 import dev.gpuprocess.internal.pool.PreparedMemory;
+import dev.gpuprocess.internal.reservation.GpuMemoryCheck;
 import dev.gpuprocess.internal.reservation.GpuMemoryRefusal;
 import dev.gpuprocess.internal.reservation.GpuUsage;
 import dev.gpuprocess.internal.reservation.Reservation;
-import dev.gpuprocess.internal.reservation.ReservedGpus;
 import dev.gpuprocess.options.ResumeOptions;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -139,7 +139,7 @@ public final class Resumption {
     }
     EngineContext context = there.get(0).target().context;
     DriverOperation first = there.get(0).operation();
-    ReservedGpus reserved =
+    GpuMemoryCheck.Reserved reserved =
         GpuRoom.check(context, targets(there), options)
             .reserve(
                 why -> refusal(first, why), why -> GpuRoom.impossible(why, checkpointed(first)));
