@@ -37,7 +37,7 @@ final class GpuRoom {
 
   /** What the user states is for all of them together, so it is counted once. */
   private static GpuUsage held(TrackedProcess member, ResumeOptions options, boolean isFirst) {
-    Optional<GpuUsage> told = options.needs().map(GpuUsage::told);
-    return isFirst || told.isEmpty() ? told.orElse(member.held()) : GpuUsage.told(Map.of());
+    Optional<GpuUsage> told = options.needs().map(GpuUsage::stated);
+    return isFirst || told.isEmpty() ? told.orElse(member.held()) : GpuUsage.stated(Map.of());
   }
 }

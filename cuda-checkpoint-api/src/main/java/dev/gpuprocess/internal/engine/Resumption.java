@@ -171,7 +171,7 @@ public final class Resumption {
 
   private void restore(Member member, List<GpuPair> pairs, Reservation room) {
     TrackedProcess target = member.target();
-    GpuUsage held = options.needs().map(GpuUsage::told).orElse(target.held());
+    GpuUsage held = options.needs().map(GpuUsage::stated).orElse(target.held());
     Runnable restore = () -> member.operation().calls().restore(pairs, room);
     member.steps().runNoted("restore", held.bytes(), () -> restored(target, held.bytes(), restore));
   }

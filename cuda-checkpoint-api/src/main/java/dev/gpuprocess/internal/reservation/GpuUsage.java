@@ -43,7 +43,7 @@ public record GpuUsage(Map<GpuUuid, Long> known, boolean complete) {
   }
 
   /** Returns the usage that the caller states; the process used no other GPU. */
-  public static GpuUsage told(Map<GpuUuid, Long> needs) {
+  public static GpuUsage stated(Map<GpuUuid, Long> needs) {
     return new GpuUsage(needs, true);
   }
 
