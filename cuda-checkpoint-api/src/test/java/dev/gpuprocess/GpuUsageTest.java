@@ -302,7 +302,7 @@ class GpuUsageTest {
           new ProcessBuilder(
                   TestJvm.commandBy(
                       List.of("unshare", "--pid", "--fork", "--mount-proc", "--kill-child"),
-                      HoldingsInNamespace.class,
+                      GpuUsageInNamespace.class,
                       room.machine.directory().toString()))
               .redirectError(ProcessBuilder.Redirect.INHERIT)
               .start();

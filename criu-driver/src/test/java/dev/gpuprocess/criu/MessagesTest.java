@@ -203,7 +203,7 @@ class MessagesTest {
                       directory.resolve("image"),
                       DumpOptions.builder().deadline(deadline).build()));
       assertSays(e, "1.2 s");
-      assertFalse(String.valueOf(e.getMessage()).contains("look at the disk"), e::getMessage);
+      assertFalse(String.valueOf(e.getMessage()).contains("check the disk"), e::getMessage);
     }
   }
 

@@ -82,7 +82,7 @@ public final class BoundedDiskTask {
       return call(what, Duration.ofNanos(left), work, undo);
     } catch (TimeoutException e) {
       throw new OperationTimedOutException(
-          "%s of process %s: the disk of %s did not answer within the time limit of %s: look at the disk; what is still being written there will be removed"
+          "%s of process %s: the disk of %s did not answer within the time limit of %s: check the disk; unfinished files on it will be removed"
               .formatted(operation, pid, disk, Printable.of(limit)),
           Failure.of(operation, pid),
           e);

@@ -17,7 +17,7 @@ import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.reservation.GpuMemoryCheck;
 import dev.gpuprocess.internal.reservation.GpuMemoryCheck.Returning;
 import dev.gpuprocess.internal.reservation.GpuMemoryRefusal;
-import dev.gpuprocess.internal.reservation.ReservedGpus;
+import dev.gpuprocess.internal.reservation.GpuMemoryCheck;
 import dev.gpuprocess.internal.state.GpuUsage;
 import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.internal.text.Printable;
@@ -146,7 +146,7 @@ public final class MemoryWait {
    * @param failure the data for an exception
    * @param advice what the caller can do, for the message
    */
-  static ReservedGpus reserve(
+  static GpuMemoryCheck.Reserved reserve(
       List<TrackedProcess> processes,
       ResumeOptions options,
       Supplier<Failure> failure,
@@ -172,8 +172,8 @@ public final class MemoryWait {
 
   /** The needs that the user states are those of all processes together, and count once. */
   private static GpuUsage needs(TrackedProcess process, ResumeOptions options, boolean isFirst) {
-    Optional<GpuUsage> stated = options.needs().map(GpuUsage::told);
-    return isFirst || stated.isEmpty() ? stated.orElse(process.held()) : GpuUsage.told(Map.of());
+    Optional<GpuUsage> stated = options.needs().map(GpuUsage::stated);
+    return isFirst || stated.isEmpty() ? stated.orElse(process.held()) : GpuUsage.stated(Map.of());
   }
 
   /** Tries until there is enough memory or the time is over. */

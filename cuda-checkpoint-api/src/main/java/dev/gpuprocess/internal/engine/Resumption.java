@@ -12,8 +12,11 @@ import dev.gpuprocess.internal.memory.DriverHook;
 import dev.gpuprocess.internal.memory.LockGate;
 import dev.gpuprocess.internal.pool.HostMemoryPool;
 import dev.gpuprocess.internal.pool.PreparedMemory;
+import dev.gpuprocess.internal.reservation.GpuMemoryCheck;
+import dev.gpuprocess.internal.reservation.GpuMemoryRefusal;
+import dev.gpuprocess.internal.reservation.GpuUsage;
 import dev.gpuprocess.internal.reservation.Reservation;
-import dev.gpuprocess.internal.reservation.ReservedGpus;
+import dev.gpuprocess.internal.reservation.GpuMemoryCheck;
 import dev.gpuprocess.internal.state.GpuUsage;
 import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.options.ResumeOptions;
@@ -191,7 +194,7 @@ public final class Resumption {
     if (!includesPoisoned) {
       Parallel.forEach(alive, Resumption::requireNotPoisoned);
     }
-    ReservedGpus reserved =
+    GpuMemoryCheck.Reserved reserved =
         MemoryWait.reserve(
             processes(alive),
             options,
@@ -226,7 +229,7 @@ public final class Resumption {
 
   private void restore(ProcessOperation member, List<GpuPair> pairs, Reservation reservation) {
     TrackedProcess process = member.process();
-    GpuUsage held = options.needs().map(GpuUsage::told).orElse(process.held());
+    GpuUsage held = options.needs().map(GpuUsage::stated).orElse(process.held());
     Runnable restore = () -> member.restore(pairs, reservation);
     member
         .steps()

@@ -289,8 +289,7 @@ public final class CudaJobFile {
   /** Opens a descriptor of the process, such as that of a memory file. */
   private static Optional<OpenedFile> descriptor(int pid, Path name) throws IOException {
     Matcher number = DESCRIPTOR.matcher(name.toString());
-    Optional<ProcStat> thread =
-        ProcFs.tasks(pid).stream().filter(task -> !task.isDead()).findFirst();
+    Optional<ProcStat> thread = ProcFs.livingThread(pid);
     if (!number.matches() || thread.isEmpty() || !isWritable(pid, name)) {
       return Optional.empty();
     }

@@ -109,7 +109,7 @@ final class Suitability {
   static UntraceableException noThread(ProcessIdentity process) {
     return no(
         Reason.NO_THREAD,
-        "process %s has no thread that can be borrowed: all of them wait uninterruptibly, or belong to the CUDA driver, or its only thread is the child of this JVM"
+        "process %s has no thread that can be borrowed: all of them wait uninterruptibly, or belong to the CUDA driver, or the process is a child of this JVM with only one thread"
             .formatted(process.pid()));
   }
 

@@ -17,6 +17,7 @@ import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
@@ -44,6 +45,20 @@ public final class GpuMemoryCheck {
    * @param held its usage of the GPUs that it was on
    */
   public record Returning(ProcessIdentity process, GpuUsage held) {}
+
+  /**
+   * The GPU memory that is reserved for the processes. Immutable.
+   *
+   * @param pairs for the driver; empty for the same GPUs
+   * @param reservations of the processes, in their order; unknown GPUs are not reserved
+   */
+  public record Reserved(List<GpuPair> pairs, List<Reservation> reservations) {
+
+    public Reserved {
+      pairs = List.copyOf(pairs);
+      reservations = List.copyOf(reservations);
+    }
+  }
 
   /**
    * Creates a check for processes that are restored together.
@@ -94,7 +109,7 @@ public final class GpuMemoryCheck {
    *     reservations for too long
    * @throws dev.gpuprocess.error.StateDirectoryException if the reservations cannot be read
    */
-  public ReservedGpus reserve(
+  public Reserved reserve(
       Function<GpuMemoryRefusal, InsufficientGpuMemoryException> refused,
       Function<String, FixAndRetryException> impossible) {
     return reservations.alone(
@@ -104,14 +119,16 @@ public final class GpuMemoryCheck {
           Optional<GpuReading> reading = inventory.read();
           try {
             if (reading.isEmpty()) {
-              return ReservedGpus.unchecked(GpuPlacement.pairsUnseen(map), returning.size());
+              return new Reserved(
+                  GpuPlacement.pairsUnseen(map),
+                  Collections.nCopies(returning.size(), Reservation.NONE));
             }
             List<GpuPair> pairs = pairs(reading.get(), others);
             Optional<GpuMemoryRefusal> refusal = whyNot(pairs, reading.get(), others);
             if (refusal.isPresent()) {
               throw refused.apply(refusal.get());
             }
-            return new ReservedGpus(pairs, addAll(pairs, reading.get()));
+            return new Reserved(pairs, addAll(pairs, reading.get()));
           } catch (ImpossibleMapException e) {
             throw impossible.apply(Objects.requireNonNull(e.getMessage()));
           }

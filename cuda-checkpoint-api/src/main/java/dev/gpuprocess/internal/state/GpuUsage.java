@@ -41,8 +41,8 @@ public record GpuUsage(Map<GpuUuid, Long> known, boolean complete) {
     return of(held);
   }
 
-  /** Returns the needs that the user states: nothing on a GPU that is not named. */
-  public static GpuUsage told(Map<GpuUuid, Long> needs) {
+  /** Returns the usage that the caller states; the process used no other GPU. */
+  public static GpuUsage stated(Map<GpuUuid, Long> needs) {
     return new GpuUsage(needs, true);
   }
 

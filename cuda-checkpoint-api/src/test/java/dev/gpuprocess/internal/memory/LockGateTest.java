@@ -207,6 +207,25 @@ class LockGateTest {
     }
   }
 
+  /** As after a kill of the controller that set the gate: no thread has to be borrowed. */
+  @Test
+  void gateThatIsSet_isNotSetAgain() throws IOException {
+    try (Pattern poller = poller();
+        Workload debugger = Workload.idle()) {
+      assertEquals(CudaResult.SUCCESS, cuda.lock(pid(poller), 10_000));
+      assertEquals("polls wait for the unlock", LockGate.set(identity(poller)).note());
+      for (ProcStat thread : ProcFs.tasks(poller.pid())) {
+        assertEquals("1", debugger.ask("trace " + thread.pid()));
+      }
+      assertEquals("polls wait for the unlock", LockGate.set(identity(poller)).note());
+      debugger.kill();
+      assertEquals(CudaResult.SUCCESS, cuda.unlock(pid(poller)));
+      LockGate.remove(identity(poller));
+      assertTrue(isUntouched(poller));
+      assertPollsOn(poller);
+    }
+  }
+
   /** While a debugger traces it, no gate can be set, and a poll would kill the process. */
   @Test
   void traced_isNotCheckpointed_andRunsOn() {

@@ -39,7 +39,7 @@ class GpuPlacementTest {
 
   private static Map<GpuUuid, GpuUuid> pairs(
       GpuMap map, Map<GpuUuid, Long> held, GpuReading reading) throws ImpossibleMapException {
-    return pairs(map, GpuUsage.told(held), reading);
+    return pairs(map, GpuUsage.stated(held), reading);
   }
 
   private static Map<GpuUuid, GpuUuid> pairs(GpuMap map, GpuUsage held, GpuReading reading)
@@ -94,14 +94,14 @@ class GpuPlacementTest {
   void to_severalOrUnknownGpus_isRefused() {
     GpuReading machine = machine(GIB, GIB, GIB);
     assertTrue(
-        why(GpuMap.to(B), GpuUsage.told(Map.of(A, GIB, C, GIB)), machine).contains("on 2 GPUs"));
+        why(GpuMap.to(B), GpuUsage.stated(Map.of(A, GIB, C, GIB)), machine).contains("on 2 GPUs"));
     assertTrue(why(GpuMap.to(B), GpuUsage.UNKNOWN, machine).contains("not known on which"));
   }
 
   @Test
   void aGpuThatIsNotHere_orThatCannotBeRead_isRefused() {
     GpuReading machine = machine(GIB, GIB, GIB);
-    GpuUsage held = GpuUsage.told(Map.of(A, GIB));
+    GpuUsage held = GpuUsage.stated(Map.of(A, GIB));
     assertTrue(why(GpuMap.to(ELSEWHERE), held, machine).contains("is not a GPU of this machine"));
     assertTrue(why(GpuMap.swap(A, ELSEWHERE), held, machine).contains(ELSEWHERE.text()));
     GpuReading half = new GpuReading(machine.gpus(), List.of("GPU 3 is lost"));

@@ -7,9 +7,9 @@ import java.nio.file.Path;
 import java.util.Optional;
 
 /** Says what NVML seems to tell of this JVM, and whether it tells of anybody. */
-final class HoldingsInNamespace {
+final class GpuUsageInNamespace {
 
-  private HoldingsInNamespace() {}
+  private GpuUsageInNamespace() {}
 
   /** With the directory of the machine. */
   public static void main(String[] args) {
