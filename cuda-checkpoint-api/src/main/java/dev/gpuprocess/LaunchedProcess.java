@@ -25,11 +25,11 @@ public final class LaunchedProcess {
   private static final Exit UNKNOWN = new Exit(OptionalInt.empty(), OptionalInt.empty());
 
   private final GpuCheckpoints checkpoints;
-  private final LaunchedRoot job;
+  private final LaunchedRoot launched;
 
-  LaunchedProcess(GpuCheckpoints checkpoints, LaunchedRoot job) {
+  LaunchedProcess(GpuCheckpoints checkpoints, LaunchedRoot launched) {
     this.checkpoints = checkpoints;
-    this.job = job;
+    this.launched = launched;
   }
 
   /**
@@ -47,7 +47,7 @@ public final class LaunchedProcess {
    *     isolated} process is restored, the start time with every restore
    */
   public ProcessIdentity identity() {
-    return job.root();
+    return launched.root();
   }
 
   /**
@@ -70,7 +70,7 @@ public final class LaunchedProcess {
    *     open
    */
   public Optional<InputStream> output() {
-    return job.output();
+    return launched.output();
   }
 
   /**
@@ -80,7 +80,7 @@ public final class LaunchedProcess {
    *     output
    */
   public Optional<InputStream> error() {
-    return job.error();
+    return launched.error();
   }
 
   /**
@@ -89,7 +89,7 @@ public final class LaunchedProcess {
    * @return true from the end of a dump to the end of a restore by this JVM
    */
   public boolean isDumped() {
-    return job.isInImage();
+    return launched.isInImage();
   }
 
   /**
@@ -98,8 +98,8 @@ public final class LaunchedProcess {
    * @return empty while it runs or is in an image
    */
   public Optional<Exit> exit() {
-    return job.hasEnded()
-        ? Optional.of(job.status().map(LaunchedProcess::exit).orElse(UNKNOWN))
+    return launched.hasEnded()
+        ? Optional.of(launched.status().map(LaunchedProcess::exit).orElse(UNKNOWN))
         : Optional.empty();
   }
 
@@ -128,7 +128,7 @@ public final class LaunchedProcess {
    * @throws IllegalArgumentException when the limit is negative
    */
   public Optional<Exit> awaitExit(Duration limit) {
-    return job.awaitEnd(Durations.notNegative("limit", limit)) ? exit() : Optional.empty();
+    return launched.awaitEnd(Durations.notNegative("limit", limit)) ? exit() : Optional.empty();
   }
 
   /**
@@ -147,7 +147,7 @@ public final class LaunchedProcess {
    * @throws IllegalArgumentException when the grace is negative
    */
   public Optional<Exit> end(Duration grace) {
-    return job.end(Durations.notNegative("grace", grace)) ? exit() : Optional.empty();
+    return launched.end(Durations.notNegative("grace", grace)) ? exit() : Optional.empty();
   }
 
   @Override

@@ -202,7 +202,7 @@ class DoctorTest {
       assertTrue(alone.isHealthy(), alone::toString);
       assertTells(alone, Severity.OK, "CUDA", "CHECKPOINTED");
       assertTells(alone, Severity.OK, "journal", "this JVM works on it: checkpointed");
-      assertTells(alone, Severity.OK, "GPU memory", "there is room");
+      assertTells(alone, Severity.OK, "GPU memory", "there is enough");
       try (Pattern filler = room.pattern()) {
         Diagnosis crowded = there.doctor(pattern.pid());
         String shortage = told(crowded, Severity.PROBLEM, "GPU memory");
@@ -286,7 +286,7 @@ class DoctorTest {
       DumpOptions releasing = DumpOptions.builder().releaseInheritedGpu(true).build();
       Diagnosis with = checkpoints.doctor(counter.pid(), image, releasing);
       assertEquals(List.of(), with.problems(), with::toString);
-      assertTells(with, Severity.OK, child, "a dump takes it");
+      assertTells(with, Severity.OK, child, "a dump releases it");
 
       String monitor = "child " + counter.fork("nvml");
       Diagnosis mixed = checkpoints.doctor(counter.pid(), image, releasing);

@@ -88,7 +88,7 @@ class MessagesTest {
           assertThrows(
               LockTimeoutException.class,
               () -> checkpoints.process(counter.pid()).lock(Duration.ofMillis(1500)));
-      assertSays(e, "the lock's timeout of 1.5 s", "it runs on");
+      assertSays(e, "the lock's timeout of 1.5 s", "it continues to run");
     }
   }
 

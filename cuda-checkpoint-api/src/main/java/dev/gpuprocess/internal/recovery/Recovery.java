@@ -63,7 +63,7 @@ public final class Recovery {
                   .toList();
           ofProcesses.stream()
               .filter(entry -> !isLeft(entry))
-              .map(entry -> new LiveControllersEntry(context, journal, entry).run())
+              .map(entry -> new LiveEntryRecovery(context, journal, entry).run())
               .forEach(all::add);
           ofProcesses.stream()
               .filter(Recovery::isLeft)

@@ -23,11 +23,11 @@ import org.slf4j.LoggerFactory;
  * because it had no free descriptor, leaves the entry. A process that is running without a verb
  * under way, or has exited, needs no entry.
  */
-final class LiveControllersEntry extends EntryRecovery {
+final class LiveEntryRecovery extends EntryRecovery {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
-  LiveControllersEntry(EngineContext context, Journal journal, JournalEntry entry) {
+  LiveEntryRecovery(EngineContext context, Journal journal, JournalEntry entry) {
     super(context, journal, entry);
   }
 
