@@ -29,11 +29,13 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalLong;
 import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /** What a process held on its GPUs, where that is not known. */
 @OutsideUse("A5")
+@Tag("slow")
 class HoldingsTest {
 
   private static final long MIB = 1 << 20;

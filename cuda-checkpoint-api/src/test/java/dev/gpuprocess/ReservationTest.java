@@ -34,11 +34,13 @@ import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.stream.Stream;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /** Room on a GPU is given to one restore at a time. */
 @OutsideUse("A4")
+@Tag("slow")
 class ReservationTest {
 
   private static final String RESTORE = "cuCheckpointProcessRestore";

@@ -38,11 +38,13 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /** Waiting for GPU memory, and its ends. */
 @OutsideUse("B1")
+@Tag("slow")
 class RoomWaitTest {
 
   private static final ResumeOptions FOR_EVER =

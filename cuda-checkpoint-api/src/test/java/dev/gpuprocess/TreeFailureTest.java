@@ -21,6 +21,7 @@ import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.Job;
 import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.fixtures.SimulatedGpu;
 import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.time.Duration;
@@ -28,13 +29,15 @@ import java.util.Collections;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.stream.Stream;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.extension.RegisterExtension;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** What becomes of a job when a verb fails for some of its members. */
-class TreeFailureTest {
+@SimulatedGpu(gpus = 2, mebibytes = 2048)
+@Tag("slow")
+record TreeFailureTest(LaunchedTree tree) {
 
   private static final int MEMBERS = LaunchedTree.MEMBERS;
   private static final String STATE = "cuCheckpointProcessGetState";
@@ -42,8 +45,6 @@ class TreeFailureTest {
   private static final String CHECKPOINT = "cuCheckpointProcessCheckpoint";
   private static final String RESTORE = "cuCheckpointProcessRestore";
   private static final String UNLOCK = "cuCheckpointProcessUnlock";
-
-  @RegisterExtension final LaunchedTree tree = new LaunchedTree();
 
   private RunningProcess running(Job job) {
     return tree.checkpoints().process(job.pid());

@@ -12,6 +12,7 @@ import dev.gpuprocess.contract.LaunchedTree;
 import dev.gpuprocess.error.CudaDriverException;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.Job;
+import dev.gpuprocess.fixtures.SimulatedGpu;
 import dev.gpuprocess.internal.journal.Journal;
 import dev.gpuprocess.internal.journal.JournalEntry;
 import dev.gpuprocess.internal.lock.StateDirectory;
@@ -25,14 +26,12 @@ import java.util.Map;
 import java.util.Set;
 import java.util.stream.Collectors;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.extension.RegisterExtension;
 
 /** What a recovery makes of a job whose controller died half way. */
-class TreeRecoveryTest {
+@SimulatedGpu(gpus = 2, mebibytes = 2048)
+record TreeRecoveryTest(LaunchedTree tree) {
 
   private static final int MEMBERS = LaunchedTree.MEMBERS;
-
-  @RegisterExtension final LaunchedTree tree = new LaunchedTree();
 
   private static Set<RecoveryOutcome> outcomes(List<Recovered> recovered) {
     return recovered.stream().map(Recovered::outcome).collect(Collectors.toSet());

@@ -6,11 +6,13 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import dev.gpuprocess.internal.remote.Registers.Name;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
 /** What the kernel demands of a signal frame, for processors that are not here. */
+@Tag("slow")
 class SignalFramesTest {
 
   private static final int WITH_TILES = 11008;

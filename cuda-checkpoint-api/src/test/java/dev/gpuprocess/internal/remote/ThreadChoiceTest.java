@@ -8,8 +8,10 @@ import java.util.List;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
+@Tag("slow")
 class ThreadChoiceTest {
 
   /** As many as make the sort of the JDK notice that what it compares has no order. */
