@@ -58,7 +58,7 @@ class DoctorTest {
     return checkpoints.toBuilder().cuda(driver).build();
   }
 
-  /** There is exactly one finding about the subject that is no mere fact; gives its text. */
+  /** Returns the text of the only finding of this severity about the subject. */
   private static String told(Diagnosis diagnosis, Severity severity, String subject) {
     List<Finding> told =
         diagnosis.findings().stream()

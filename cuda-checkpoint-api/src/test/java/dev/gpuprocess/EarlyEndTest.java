@@ -39,15 +39,15 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
-/** Verbs that are cancelled, interrupted or late: where the process is then, and how soon. */
+/** Verbs that are cancelled, interrupted or late: the state of the process, and how soon. */
 @SimulatedGpu(gpus = 2, mebibytes = 2048)
 @Tag("slow")
 class EarlyEndTest {
 
-  /** Much longer than any verb here takes to end early. */
+  /** Much longer than a verb takes to end early. */
   private static final Duration LONG = Duration.ofMinutes(2);
 
-  /** What ends early may take on a busy machine; 100 ms on an idle one. */
+  /** The longest time of an early end on a busy machine; 100 ms on an idle one. */
   private static final long SOON_SECONDS = 10;
 
   private final SimulatedDriver machine;

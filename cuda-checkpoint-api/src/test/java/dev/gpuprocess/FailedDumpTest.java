@@ -27,7 +27,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** A dump fails, and its half image cannot be removed as its file system is read-only just then. */
+/** A dump fails, and its partial image cannot be removed, as the file system is read-only. */
 @RequiresRoot("mounts a file system")
 @OutsideUse("A6")
 @SimulatedGpu

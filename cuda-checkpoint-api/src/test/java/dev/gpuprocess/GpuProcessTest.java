@@ -174,7 +174,7 @@ record GpuProcessTest(SimulatedDriver machine, GpuCheckpoints checkpoints) {
     machine.faults(Fault.in("cuCheckpointProcessLock").after().hangs());
     RunningProcess running = hasty.process(counter.pid());
     assertThrows(OperationTimedOutException.class, running::lock);
-    // The call is still out: nobody else may touch the process.
+    // The call has not returned: no other verb may touch the process.
     assertThrows(OperationInProgressException.class, running::lock);
     machine.clearFaults();
     await()

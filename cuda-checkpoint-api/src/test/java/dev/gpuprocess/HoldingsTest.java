@@ -80,7 +80,8 @@ class HoldingsTest {
             () -> found.resume(told));
       }
       room.awaitFree(RoomOnGpu.GPU_MIB);
-      // Less is free than it can have held, with a context of the largest size; but it is told.
+      // Less is free than it can have held, with a context of the largest size; but the need is
+      // known.
       assertReason(
           InsufficientGpuMemoryException.class,
           InsufficientGpuMemoryException.Reason.UNKNOWN_NEED,
@@ -177,7 +178,7 @@ class HoldingsTest {
         Pattern pattern = Pattern.launch(RoomOnGpu.PATTERN_MIB).gpu(1).on(room.machine).start()) {
       GpuCheckpoints checkpoints = room.checkpoints(state);
       List<Gpu> gpus = checkpoints.gpus().gpus().orElseThrow();
-      // Read once to prepare memory, and once more at the checkpoint.
+      // Read once to prepare memory, and again at the checkpoint.
       room.machine.faults(Fault.in("nvmlDeviceGetMemoryInfo").call(4).answers(GPU_LOST));
       CheckpointedProcess suspended = checkpoints.process(pattern.pid()).suspend();
       room.machine.clearFaults();

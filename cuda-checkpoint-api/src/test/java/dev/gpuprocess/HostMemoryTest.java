@@ -50,7 +50,7 @@ record HostMemoryTest(SimulatedDriver machine, GpuCheckpoints checkpoints) {
         .orElseThrow();
   }
 
-  /** The threads that somebody traces. */
+  /** Returns the threads that have a tracer. */
   private static List<Integer> traced(Pattern pattern) {
     return ProcFs.tasks(pattern.pid()).stream()
         .map(ProcStat::pid)

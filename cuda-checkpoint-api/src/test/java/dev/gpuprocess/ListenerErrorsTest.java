@@ -25,7 +25,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
-/** What becomes of the process when what the caller gave us throws more than an exception. */
+/** The process after a listener of the caller has thrown an error. */
 @OutsideUse("A13")
 @SimulatedGpu
 record ListenerErrorsTest(SimulatedDriver machine, GpuCheckpoints checkpoints, Counter counter) {

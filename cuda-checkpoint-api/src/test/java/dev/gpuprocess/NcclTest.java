@@ -77,7 +77,7 @@ class NcclTest {
   void theSettingsThatOneOfTheRanksLacksAreNamed() {
     String all = "NCCL_P2P_DISABLE=1 NCCL_NVLS_ENABLE=0 NCCL_SHM_DISABLE=1 USE_LIBUV=0";
     try (Counter first = rank(Map.of())) {
-      assertEquals(List.of(), told(first), "one rank shares memory with nobody");
+      assertEquals(List.of(), told(first), "a single rank shares no memory");
       try (Counter second = rank(ALL)) {
         assertMissing(first, all);
         assertMissing(second, all);

@@ -21,7 +21,7 @@ import java.time.Duration;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 
-/** What is called lost for good, and what is not. */
+/** Which processes are reported as lost, and which are not. */
 @OutsideUse("A11")
 @SimulatedGpu
 record PoisonTest(SimulatedDriver machine, GpuCheckpoints checkpoints, Counter counter) {

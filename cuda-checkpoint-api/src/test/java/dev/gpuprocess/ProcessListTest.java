@@ -35,7 +35,7 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
-/** What is listed of the processes of a machine; nothing of it changes them. */
+/** The list of the processes of a machine; listing changes nothing. */
 @SimulatedGpu
 @Tag("slow")
 record ProcessListTest(SimulatedDriver machine, GpuCheckpoints checkpoints) {

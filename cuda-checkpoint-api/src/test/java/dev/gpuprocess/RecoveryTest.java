@@ -44,7 +44,7 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** What recover() does with what a dead controller left, and with what a live one is at. */
+/** What recover() does with entries of dead controllers and with those of live ones. */
 @SimulatedGpu
 record RecoveryTest(SimulatedDriver machine, GpuCheckpoints checkpoints) {
 
@@ -80,7 +80,7 @@ record RecoveryTest(SimulatedDriver machine, GpuCheckpoints checkpoints) {
     assertEquals(List.of(), checkpoints.recover());
   }
 
-  /** Its entry is all that tells of it. */
+  /** The entry is the only trace of the process. */
   @Test
   @OutsideUse("A6")
   void processThatIsOnceSaidToHaveNoCudaIsAskedAboutAgain(Counter counter) throws IOException {
@@ -112,7 +112,7 @@ record RecoveryTest(SimulatedDriver machine, GpuCheckpoints checkpoints) {
     assertNotNull(left);
   }
 
-  /** It need not be told where its memory is, but that it is there. */
+  /** The entry may lack the place of the memory, but must exist. */
   @Test
   void entryWithMoreAreasThanAFileHoldsIsWrittenWithout(Counter counter) {
     CheckpointedProcess suspended = checkpoints.process(counter.pid()).suspend();
@@ -140,7 +140,7 @@ record RecoveryTest(SimulatedDriver machine, GpuCheckpoints checkpoints) {
             state().resolve("log"));
   }
 
-  /** As one does that could not see what became of it, for want of descriptors. */
+  /** A controller without free descriptors leaves such an entry: it could not see the result. */
   @Test
   @OutsideUse("A6")
   void restoreThatALiveControllerLeftIsLookedInto() throws IOException {
@@ -148,14 +148,14 @@ record RecoveryTest(SimulatedDriver machine, GpuCheckpoints checkpoints) {
     try (Counter counter = Counter.start(machine)) {
       gone = Math.toIntExact(counter.pid());
       ProcessKey left = leaveRestoreEntry(gone);
-      // What CRIU brings back began after that; this one did before, so it is none of it.
+      // CRIU restores processes later than the entry; this process is older, so it is another one.
       assertEquals(RecoveryOutcome.GONE, recoverOne().outcome());
       assertEquals(List.of(), checkpoints.recover(), left::toString);
       assertEquals(101, counter.increment());
     }
   }
 
-  /** Its key is the one under which the restore was written down. */
+  /** The key of the process is that of the restore entry. */
   @Test
   @OutsideUse("A6")
   void processThatWasRestoredWithinATickKeepsAnEntry(Counter counter) {
@@ -196,7 +196,7 @@ record RecoveryTest(SimulatedDriver machine, GpuCheckpoints checkpoints) {
   @OutsideUse("A6")
   void entryThatCannotBeWrittenLeavesNoHalf(Counter counter) throws IOException {
     ProcessKey key = ProcessKey.of(ProcessIdentity.of(counter.pid()).orElseThrow());
-    // In the place of the entry, so that what is half done cannot be ended.
+    // In the place of the entry, so that the write cannot be completed.
     Path place = Files.createDirectories(state().resolve(key.text() + ".process"));
     Files.createFile(place.resolve("file"));
     assertThrows(StateDirectoryException.class, () -> checkpoints.process(counter.pid()).suspend());
@@ -214,7 +214,7 @@ record RecoveryTest(SimulatedDriver machine, GpuCheckpoints checkpoints) {
     locked.unlock();
   }
 
-  /** As one does that has no descriptors left when its verb ends. */
+  /** A controller without free descriptors at the end of its verb leaves such an entry. */
   @Test
   @OutsideUse("A6")
   void entryThatALiveControllerLeftOfWhatRunsIsRemoved(Counter counter) {
@@ -240,7 +240,7 @@ record RecoveryTest(SimulatedDriver machine, GpuCheckpoints checkpoints) {
     assertEquals(List.of(), checkpoints.recover());
   }
 
-  /** The same of one that died in the middle of a dump. */
+  /** The same for a controller that died during a dump. */
   @Test
   @OutsideUse("A6")
   void entryThatALiveControllerLeftOfWhatIsGoneIsRemovedWhenItsTurnHasEnded() {
@@ -338,7 +338,7 @@ record RecoveryTest(SimulatedDriver machine, GpuCheckpoints checkpoints) {
     assertEquals(0, JournalFiles.in(state()).size());
   }
 
-  /** As without a free descriptor: the state directory cannot be looked at then. */
+  /** As without a free descriptor: the state directory cannot be read. */
   @Test
   void entryOfAnImageThatCannotBeRemovedIsRemovedLater(@TempDir Path images) throws IOException {
     ImageEntry written =

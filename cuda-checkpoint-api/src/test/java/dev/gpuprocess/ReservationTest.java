@@ -222,7 +222,7 @@ class ReservationTest {
         assertThrows(InsufficientGpuMemoryException.class, second::resume);
         room.machine.clearFaults();
         awaitClaims(state, 0);
-        // What came late was brought back to running, since nobody was there to have it.
+        // The late process was resumed, since its caller had given up.
         await()
             .atMost(30, SECONDS)
             .ignoreExceptions()

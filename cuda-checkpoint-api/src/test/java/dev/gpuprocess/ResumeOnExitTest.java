@@ -20,7 +20,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
-/** A controller gets a SIGTERM while it has something suspended. */
+/** A controller gets a SIGTERM while it has a suspended process. */
 @SimulatedGpu(gpus = 2, mebibytes = 2048)
 @Tag("slow")
 record ResumeOnExitTest(

@@ -71,7 +71,7 @@ class RoomWaitTest {
     room.close();
   }
 
-  /** Says that nothing is free as long as it is told to, and counts how often it is asked. */
+  /** Reports no free memory until it is switched, and counts the calls. */
   private static final class FullGpu implements GpuInventory {
     private final GpuInventory real;
     private final AtomicInteger asked = new AtomicInteger();
@@ -241,7 +241,7 @@ class RoomWaitTest {
     assertEquals(RoomOnGpu.whole(), pattern.verify());
   }
 
-  /** Nobody would take it up again. */
+  /** No caller would resume it later. */
   @Test
   void close_onAnInterruptedThread_waitsToo() throws InterruptedException {
     Waiter waiter =

@@ -27,7 +27,7 @@ import java.nio.file.Path;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 
-/** Where a dump that fails leaves the process, and that its exception says so. */
+/** The state of a process after a failed dump, and what the exception says of it. */
 @SimulatedGpu(gpus = 2, mebibytes = 2048)
 record RunningDumpTest(
     SimulatedDriver machine, GpuCheckpoints checkpoints, Counter counter, LaunchedTree tree) {
@@ -112,9 +112,7 @@ record RunningDumpTest(
     assertRuns(101);
   }
 
-  /**
-   * The way back fails as well: the caller has no object of the process, and is told where it is.
-   */
+  /** The rollback fails as well: the exception says where the process can be found. */
   @Test
   void processThatCannotBeResumedIsSuspendedWhereItIsFound() {
     machine.faults(Fault.in("cuCheckpointProcessRestore").answers(999));

@@ -34,7 +34,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** What becomes of a job when a verb fails for some of its members. */
+/** The state of a job after a verb failed for some of its members. */
 @SimulatedGpu(gpus = 2, mebibytes = 2048)
 @Tag("slow")
 record TreeFailureTest(LaunchedTree tree) {
@@ -94,7 +94,7 @@ record TreeFailureTest(LaunchedTree tree) {
             tree.checkpoints().cuda().getState(job.member(0)).value() == LOCKED
                 && tree.checkpoints().cuda().getState(job.member(2)).value() == LOCKED,
         "the second attempt");
-    // The first one's entries were removed when all were let go.
+    // The entries of the first attempt were removed when all members were unlocked.
     assertEquals(MEMBERS, tree.entries());
     tree.machine().clearFaults();
     locked.join().unlock();
@@ -203,7 +203,7 @@ record TreeFailureTest(LaunchedTree tree) {
     assertStates(job, CHECKPOINTED, CHECKPOINTED, LOCKED);
   }
 
-  /** Each fits alone, and not beside the other. */
+  /** Each job fits alone, but not both. */
   @Test
   void jobsThatFitOnlyOneAfterTheOtherTakeTurns() {
     try (SimulatedDriver small = SimulatedDriver.builder().memory(600L << 20).create();
@@ -221,14 +221,14 @@ record TreeFailureTest(LaunchedTree tree) {
     }
   }
 
-  /** Waits for the GPU, works there, and leaves it again. */
+  /** Resumes the job when the GPU has memory, and suspends it again. */
   private static CheckpointedProcess turn(CheckpointedProcess parked) {
     RunningProcess running =
         parked.resume(ResumeOptions.builder().waitForMemory(LaunchedTree.patience()).build());
     return running.suspend();
   }
 
-  /** Two members are on the first GPU, where there is room for one; the other one is free. */
+  /** Two members are on the first GPU, which has memory for one; the other GPU is free. */
   @Test
   void roomIsReservedForAllOrForNone() {
     Job job = tree.launch(0);
@@ -244,14 +244,14 @@ record TreeFailureTest(LaunchedTree tree) {
               () ->
                   parked.resume(
                       ResumeOptions.builder().waitForMemory(LaunchedTree.patience()).build()));
-      // One that ends meanwhile needs no room.
+      // A member that ends during the wait needs no memory.
       job.end(2);
       assertEquals(MEMBERS - 1, waiting.join().members().size());
     }
     LaunchedTree.assertGoesOn(job, MEMBERS - 1);
   }
 
-  /** It ends when it has been found alive already: as the driver is asked, or restores it. */
+  /** The member ends after it was found alive: during a call of the driver. */
   @ParameterizedTest
   @ValueSource(strings = {STATE, RESTORE, UNLOCK})
   void memberThatEndsInMidResume_isLeftOut(String function) {

@@ -117,7 +117,7 @@ record TreeRecoveryTest(LaunchedTree tree) {
     List<Recovered> recovered = tree.checkpoints().recover();
     assertEquals(MEMBERS, recovered.size(), recovered::toString);
     assertEquals(Set.of(RecoveryOutcome.SUSPENDED), outcomes(recovered));
-    // What they held is in the image, which nobody has made here.
+    // Their GPU usage is recorded in the image, which this test does not make.
     recovered.get(0).suspended().resume(ResumeOptions.builder().needs(Map.of()).build());
     LaunchedTree.assertGoesOn(job, MEMBERS);
     assertNotNull(parked);

@@ -117,7 +117,7 @@ record VerbUnderWayTest(
     LaunchedTree.assertGoesOn(launched, LaunchedTree.MEMBERS);
   }
 
-  /** What another verb traces for a moment is no reason to call an operator. */
+  /** A process that another verb traces for a moment does not need an operator. */
   @Test
   void snapshotIsRefusedForNowBeforeAnythingIsChecked() {
     StubCriu criu = new StubCriu();
