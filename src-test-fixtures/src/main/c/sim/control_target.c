@@ -1,7 +1,7 @@
 /* The target's side of the control path: a thread that waits for a signal.
  *
  * At rest it holds no descriptor and no mapping, so it does not stand in CRIU's way, and a thread in sigwaitinfo is
- * easily dumped and restored. It is known by its name, which CRIU restores too, and by that name belongs to one
+ * easily dumped and restored. Its name, which CRIU restores too, identifies it and its
  * machine. All signals are blocked in it, so that the workload's handlers never run there and the signal, which
  * is sent to this thread alone, disturbs no other thread. Being a thread of the target it does nothing while the target is
  * stopped, and it serves one call after the other: both as the driver does. */

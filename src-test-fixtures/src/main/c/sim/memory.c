@@ -165,7 +165,7 @@ CUresult memory_write(CUdeviceptr to, const void *from, size_t size) {
 
 CUresult memory_read(void *to, CUdeviceptr from, size_t size) { return copy(false, from, to, size); }
 
-/* Gives each allocation its place in the save area, as they were made: large ones with the size that was asked for,
+/* Gives each allocation its place in the save area, in the order of creation: large ones with the requested size,
  * small ones in blocks, which are saved whole. Returns the size of all. */
 static size_t lay_out(void) {
   size_t end = 0, used[SIM_MAX_GPUS] = {0}, block_end[SIM_MAX_GPUS] = {0};

@@ -274,8 +274,8 @@ static void spinning(void) {
 }
 
 /*
- * A restartable sequence that takes a millisecond. The wish is changed only while the thread is stopped, so whoever gets to
- * the end has seen the same wish at both ends, or goes on where it should have been aborted.
+ * A restartable sequence that takes a millisecond. The wish is changed only while the thread is stopped, so a thread that
+ * gets to the end has seen the same wish at both ends, or continues where it should have been aborted.
  */
 
 extern const ptrdiff_t __rseq_offset __attribute__((weak));
