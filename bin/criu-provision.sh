@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # The second half of bin/criu: CRIU from the distribution's newer suite, unpacked beside the system.
 
-# What the mirror has is asked of apt in directories of its own: no list, package or setting of the system changes.
+# apt reads the lists of the mirror in directories of its own: no list, package or setting of the system changes.
 # Proxies, credentials and the like stay as configured; hooks that refresh other caches do not run.
 apt_config() {
   cat <<CONF
@@ -138,7 +138,7 @@ WRAPPER
   chmod 755 "$stage" "$stage/criu"
 }
 
-# publish STAGE : renamed into place, so that nobody meets a half-written one. Prints its path.
+# publish STAGE : renames it into place, so that no process finds a half-written file. Prints its path.
 publish() {
   local version final
   version=$(version_of "$1/criu")
@@ -152,7 +152,7 @@ publish() {
   verdict provisioned "$final/criu" && printf '%s\n' "$final/criu"
 }
 
-# What was seen comes first. Another version is no help where one that is new enough may not do what it must.
+# What was seen comes first. Another version does not help if a version that is new enough lacks the rights.
 give_up() {
   local how rights="CRIU needs root, and in a container also the capabilities SYS_ADMIN, SYS_PTRACE, NET_ADMIN and CHECKPOINT_RESTORE"
   [ -z "$TRIED" ] || die "${TRIED%.}. $rights. bin/criu --why tries it again."

@@ -32,7 +32,7 @@ usage() {
   exit 2
 }
 
-# A script is asked for help before it does anything.
+# A script prints its help before it does anything.
 case ${1:-} in
   -h | --help)
     head_comment
@@ -120,7 +120,7 @@ need_jdk() {
 
 need_maven() { command -v mvn >/dev/null || apt_install maven; }
 
-# A compiler without the C library's headers is no use, and apt can leave it so.
+# A compiler may be installed without the C library's headers; apt can leave it so.
 need_gcc() {
   echo '#include <stdlib.h>' | gcc -E -o /dev/null - 2>/dev/null || apt_install gcc libc6-dev
 }

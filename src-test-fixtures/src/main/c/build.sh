@@ -42,6 +42,6 @@ gcc $flags -o "$out/rocm" amd/rocm.main.c amd/machine.c workloads/udp.c -lpthrea
 # Linked with nothing, because CRIU may bring a C library of its own.
 gcc $flags -fPIC -shared -fvisibility=hidden -fno-stack-protector -nostdlib -o "$out/amdgpu_plugin.so" \
   amd/plugin.c amd/machine.c
-# Static, because some of its processes live in a root directory where there is no other file.
+# Static, because some of its processes have a root directory without other files.
 gcc $flags -static -o "$out/zoo" workloads/zoo/*.c -lpthread -lrt -lutil
 touch "$stamp"

@@ -1,5 +1,5 @@
 /* Included before everything else. With _GNU_SOURCE, glibc 2.38 and later send strtol, sscanf and their like to new names
- * such as __isoc23_strtol, so that what is compiled there does not start on 2.34 to 2.37. It is 2.34 that the rest needs. */
+ * such as __isoc23_strtol, so a program compiled there does not start on 2.34 to 2.37. The rest needs 2.34. */
 #ifndef OLD_NAMES_H
 #define OLD_NAMES_H
 

@@ -1,6 +1,11 @@
-/** A simulated CUDA driver, workloads to run on it or on a real one, and faults on demand. */
+/**
+ * A simulated CUDA driver, workloads for it or for a real driver, faults, and a JUnit extension.
+ */
 module dev.gpuprocess.fixtures {
   requires static transitive org.jspecify;
+  requires static transitive org.junit.jupiter.api;
 
   exports dev.gpuprocess.fixtures;
+
+  uses dev.gpuprocess.fixtures.SimulatedGpuParameter;
 }

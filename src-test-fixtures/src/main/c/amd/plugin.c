@@ -1,7 +1,7 @@
 /* Stands in for CRIU's amdgpu_plugin.so, with the hooks that it has and a GPU that is a directory, MACHINE:
  *
  *   MACHINE/dev/kfd, MACHINE/dev/dri/renderD*   the device files, recognised by these names
- *   MACHINE/vram/PID                            the GPU memory of a process, which whoever ends it removes
+ *   MACHINE/vram/PID                            the GPU memory of a process, removed by the one that ends the process
  *   MACHINE/queue/PID                           there while the GPU takes work of that process
  *   MACHINE/fail                                "dump", "restore" or "resume": what fails
  *

@@ -1,6 +1,6 @@
 /* A process that uses the AMD GPU of the directory in AMD_MACHINE, see plugin.c. It has the device files open, and one
  * mapped where this machine has an unused loop device, as which that one is made.
- *   add N    adds to the number in its GPU memory, and answers it; "lost" when it has none, "stopped" without a queue
+ *   add N    adds to the number in its GPU memory, and answers it; "lost" without GPU memory, "stopped" without a queue
  *   map      the first address of its mapping, 0 for none */
 #include <fcntl.h>
 #include <limits.h>
@@ -15,7 +15,7 @@
 #include "../workloads/udp.h"
 #include "machine.h"
 
-#define FUSE_DEVICE makedev(10, 229) /* a device that CRIU does not dump by itself */
+#define FUSE_DEVICE makedev(10, 229) /* a device that CRIU dumps only with a plugin */
 #define LOOP_MAJOR 7
 #define LOOP_DEVICES 8
 

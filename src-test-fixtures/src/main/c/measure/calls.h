@@ -56,10 +56,10 @@ struct nvml_calls {
 extern struct cuda_calls cuda;
 extern struct nvml_calls nvml;
 
-/* Loads libcuda.so.1; ends the program if there is none. */
+/* Loads libcuda.so.1; ends the program if it is missing. */
 void cuda_load(void);
 
-/* Loads libnvidia-ml.so.1; false if there is none. */
+/* Loads libnvidia-ml.so.1; false if it is missing. */
 int nvml_load(void);
 
 /* The driver's name of a result, with its number; good until the eighth call after it. */

@@ -4,7 +4,7 @@
 
 #include "harness.h"
 
-/* Dumps the target into the directory (made anew) and waits until its pid is free. False if CRIU refused: its error
+/* Dumps the target into the directory (made again) and waits until its pid is free. False if CRIU refused: its error
  * lines are printed, and the target lives. */
 int criu_dump(struct target *target, const char *directory, double *took);
 

@@ -1,4 +1,4 @@
-/* Finds the memory that the driver maps for a checkpoint as soon as it is there, and prepares it from outside: huge
+/* Finds the memory that the driver maps for a checkpoint as soon as it exists, and prepares it from outside: huge
  * pages, and pages ahead of the driver, by system calls that idle threads of the target run.
  *
  * The driver (580) maps with MAP_POPULATE, so the mapping is seen while the kernel fills it and holds the lock on the

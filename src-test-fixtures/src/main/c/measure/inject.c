@@ -14,7 +14,7 @@ static int registers(int request, int tid, struct user_regs_struct *r) {
   return ptrace(request, tid, NT_PRSTATUS, &io) == 0;
 }
 
-/* Waits for the next stop of that kind; a signal that comes in between is handed on. */
+/* Waits for the next stop of that kind; a signal that comes earlier is passed on. */
 static int wait_stop(int tid, int wanted, int how) {
   int status;
   for (;;) {

@@ -16,7 +16,7 @@ int captive_take(struct captive *captive, int tid);
 /* Its result, negative errno included. */
 long captive_call(struct captive *captive, long number, const long arguments[6]);
 
-/* The call that it was waiting in begins anew. */
+/* The system call that it was waiting in is restarted. */
 void captive_release(struct captive *captive);
 
 #endif

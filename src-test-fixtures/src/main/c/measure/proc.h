@@ -17,7 +17,7 @@ struct maps {
   size_t count, room;
 };
 
-/* Reads anew into the same struct; false if the process is gone. Start with zeros. */
+/* Reads again into the same struct; false if the process is gone. Start with zeros. */
 int maps_read(int pid, struct maps *maps);
 void maps_free(struct maps *maps);
 const struct mapping *maps_at(const struct maps *maps, uint64_t start); /* the one that begins there, or NULL */

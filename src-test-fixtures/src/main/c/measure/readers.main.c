@@ -147,7 +147,7 @@ static void *lock_thread(void *argument) {
   return NULL;
 }
 
-/* A lock that waits for a kernel; meanwhile readers, another lock with a timeout, and an unlock. */
+/* A lock that waits for a kernel; during that, readers, another lock with a timeout, and an unlock. */
 static void blocked_lock(struct target *t) {
   struct reader *r = shared(sizeof *r);
   struct locker first = {t, 0, 0, 0, 0}, second = {t, 300, 0, 0, 0};
@@ -190,8 +190,8 @@ static void state(const char *size) {
   char options[64];
   snprintf(options, sizeof options, "gpu=%s", size);
   if (!target_start(&t, options)) return;
-  cycle(&t, "warm-up, nobody reads", 1);
-  cycle(&t, "nobody reads", 1);
+  cycle(&t, "warm-up, no readers", 1);
+  cycle(&t, "no readers", 1);
   with_readers(&t, 1, 0);
   with_readers(&t, 4, 0);
   with_readers(&t, 0, 1);
@@ -352,7 +352,7 @@ static void meddle(struct target *t, enum verb verb) {
   }
   pthread_join(thread, NULL);
   for (int v = LOCK; v <= UNLOCK; v++) waitpid(children[v], NULL, 0);
-  printf("  %s answered %s after %.3f s; meanwhile", verb_names[verb], result_name(call.outcome.result),
+  printf("  %s answered %s after %.3f s; during that", verb_names[verb], result_name(call.outcome.result),
          call.outcome.seconds);
   for (int v = LOCK; v <= UNLOCK; v++)
     printf(" %s at %.2f s: %s after %.3f s;", verb_names[v], pair[v].outcomes[0].seconds,

@@ -8,7 +8,7 @@
  * sN      N threads of the target populate the save area as soon as it is seen; no huge pages
  * trap    the driver's own thread is stopped in its mmap, which loses MAP_POPULATE, and made to call MADV_HUGEPAGE
  * trapN   the same, and N threads of the target populate
- * always  the driver alone, with transparent huge pages switched on for the whole machine meanwhile
+ * always  the driver alone, with transparent huge pages switched on for the whole machine during the run
  * EVERY: one in so many blocks of 2 MiB is compared after the last round of a variant. */
 #include <stdio.h>
 #include <stdlib.h>

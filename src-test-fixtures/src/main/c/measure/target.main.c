@@ -1,10 +1,10 @@
-/* The process that is measured: GPU memory with known contents, and what else is asked for.
+/* The process that is measured: GPU memory with known contents, and what the arguments name.
  *
  *   target BOARD [gpu=SIZE[,SIZE...]] [empty=SIZE] [idle=N] [decoy=SIZE] [threads=KIND[,KIND]] [quiet=1]
  *          [nvml=keep|shutdown|poll] [handler=0]
  *
  * gpu      allocations that are filled, verified by the command of that name;  empty: one that is not
- * idle     threads that wait for ever, whose system calls a controller may borrow
+ * idle     threads that wait without end, whose system calls a controller may borrow
  * decoy    ordinary private memory, written
  * threads  see workers.h;  handler=0: a fault kills the process
  *

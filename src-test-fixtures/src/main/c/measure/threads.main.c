@@ -183,7 +183,7 @@ static int cycle(struct target *t, int number, struct sums *sums, int *found, in
   sleep_for(0.02);
   const char *quiet = target_ask(t, "quiet", 5);
   if (first || quiet == NULL || strstr(quiet, "WRONG") != NULL)
-    printf("  cycle %d, page-locked memory that nobody touched: %s\n", number + 1,
+    printf("  cycle %d, untouched page-locked memory: %s\n", number + 1,
            quiet == NULL ? target_end(t) : quiet[0] == 0 ? "not tried" : quiet);
   return quiet != NULL;
 }

@@ -18,10 +18,10 @@ static _Thread_local struct worker *self;
 
 static int phase(void) { return atomic_load(&board->phase); }
 
-/* Notes the fault; then the thread waits until the process runs again and tries the same access once more. */
+/* Notes the fault; then the thread waits until the process runs again and tries the same access again. */
 static void on_fault(int signal, siginfo_t *info, void *context) {
   if (self == NULL) {
-    static const char text[] = "fault in a thread that is no worker\n";
+    static const char text[] = "fault in a thread that is not a worker\n";
     if (write(2, text, sizeof text - 1) < 0) _exit(9);
     sigaction(signal, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
     return;

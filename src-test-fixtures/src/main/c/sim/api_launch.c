@@ -1,7 +1,7 @@
 /* The driver API for modules, streams and launches. Kernels are known by name; nothing is compiled.
  *
  * Time on the GPU is reckoned, not spent: a launch takes effect at once, and `busy_until` says when the GPU would be
- * done. Everything that can look at a result waits until then, so nobody can tell. All streams of a process are
+ * done. Everything that can look at a result waits until then, so the delay is not visible. All streams of a process are
  * one queue. */
 #include <stdlib.h>
 #include <string.h>

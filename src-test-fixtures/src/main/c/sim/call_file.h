@@ -2,7 +2,7 @@
 #ifndef SIM_CALL_FILE_H
 #define SIM_CALL_FILE_H
 
-/* A file state/calls/ID that nobody else uses, locked, as large as a call. Returns its descriptor and its
+/* A file state/calls/ID that no other process uses, locked, as large as a call. Returns its descriptor and its
  * id, or -1. */
 int call_file_open(unsigned *id);
 

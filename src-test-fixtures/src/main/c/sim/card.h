@@ -1,4 +1,4 @@
-/* Who uses how much of which GPU's memory, across all processes of the machine. */
+/* The memory of each GPU that each process of the machine uses. */
 #ifndef SIM_CARD_H
 #define SIM_CARD_H
 

@@ -96,7 +96,7 @@ static void await_for(struct control_call *shared, long nanoseconds) {
   if (!is_done(shared)) syscall(SYS_futex, &shared->done, FUTEX_WAIT, 0, &limit, NULL, 0);
 }
 
-/* Waits without a limit: a stopped target is waited for, as with the driver. `dead` tells of the target's death. */
+/* Waits without a limit, also for a stopped target, as the driver does. `dead` becomes readable when the target ends. */
 static CUresult await(struct control_call *shared, int dead) {
   struct pollfd end = {.fd = dead, .events = POLLIN};
   await_for(shared, FIRST_LOOK_NS);
@@ -123,7 +123,7 @@ static CUresult exchange(struct target target, int dead, int fd, unsigned id, st
   return result;
 }
 
-/* All that needs a descriptor comes before the signal: who has none left asks nothing, rather than to leave a call
+/* All that needs a descriptor comes before the signal: a caller without free descriptors makes no call, rather than to leave a call
  * that is being served. */
 CUresult control_send(int pid, struct control_call *call) {
   if (pid <= 0) return CUDA_ERROR_OPERATING_SYSTEM;

@@ -1,9 +1,9 @@
 /* The target's side of the control path: a thread that waits for a signal.
  *
  * At rest it holds no descriptor and no mapping, so it does not stand in CRIU's way, and a thread in sigwaitinfo is
- * easily dumped and restored. It is known by its name, which CRIU restores too, and by that name belongs to one
+ * easily dumped and restored. Its name, which CRIU restores too, identifies it and its
  * machine. All signals are blocked in it, so that the workload's handlers never run there and the signal, which
- * is sent to this thread alone, disturbs nobody. Being a thread of the target it does nothing while the target is
+ * is sent to this thread alone, disturbs no other thread. Being a thread of the target it does nothing while the target is
  * stopped, and it serves one call after the other: both as the driver does. */
 #include <fcntl.h>
 #include <limits.h>
@@ -35,7 +35,7 @@ static int open_call(unsigned id) {
   return -1;
 }
 
-/* Only to the call that was asked: one that waited in an image is answered when nobody asks any more. */
+/* Answers only the call that was made: after a restore, the caller of a call in the image is gone. */
 static void answer(unsigned id, const struct control_call *served) {
   int fd = open_call(id);
   if (fd < 0) return;

@@ -15,7 +15,7 @@
  *   kill      SIGKILL to that pid
  *
  * The first rule that hits is the one that acts; every rule counts the calls it matches. Counts of the file's rules
- * are kept in state/faults.counts, shared by all processes, and start anew when the file is replaced. */
+ * are kept in state/faults.counts, shared by all processes, and start at zero when the file is replaced. */
 #include "faults.h"
 
 #include <errno.h>

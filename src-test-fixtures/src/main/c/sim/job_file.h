@@ -1,5 +1,5 @@
 /* The job file of driver 590 and later: CUDA_CHECKPOINT_JOB_FILE names a file that all processes of a job and their
- * controller see. What is in it is the driver's own affair and not published; this one has what is needed to refuse what
+ * controller see. Its format is not published; this one has what is needed to refuse what
  * cannot be right, as far as that is known: the facts are of the file, the answers are simulated. */
 #ifndef SIM_JOB_FILE_H
 #define SIM_JOB_FILE_H

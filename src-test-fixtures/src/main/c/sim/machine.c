@@ -3,7 +3,7 @@
  * Keys of `config` (one key=value a line, # starts a comment) and the environment variables that override them:
  *   gpus            LIBCUDA_SIM_GPUS             number of GPUs (1)
  *   memory          LIBCUDA_SIM_MEMORY           bytes of each, with k, m or g (8g)
- *   context_memory  LIBCUDA_SIM_CONTEXT_MEMORY   bytes that a context takes by itself (128m)
+ *   context_memory  LIBCUDA_SIM_CONTEXT_MEMORY   bytes of a context without allocations (128m)
  *   save_overhead   LIBCUDA_SIM_SAVE_OVERHEAD    bytes of host memory that a checkpoint takes for a context (1m);
  *                                                driver 580 takes 553013248
  *   driver_version  LIBCUDA_SIM_DRIVER_VERSION   as cuDriverGetVersion gives it: 13010 is driver 590, which has

@@ -39,7 +39,7 @@ __attribute__((format(printf, 2, 3))) void machine_path(char *path, const char *
 /* Index of the GPU with that UUID, or -1. */
 int machine_find(const CUuuid *uuid);
 
-/* "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx" and the way back (0, or -1 if it is no such text). */
+/* "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx" and back (0, or -1 if the text has another form). */
 void uuid_format(const CUuuid *uuid, char text[41]);
 int uuid_parse(const char *text, CUuuid *uuid);
 

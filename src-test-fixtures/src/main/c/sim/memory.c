@@ -1,7 +1,7 @@
 /* The bytes of a GPU are in a memfd of the process, one for each GPU, with each allocation at an offset of its
  * own. As on a real GPU the host cannot read them through the device pointer: that is an address in a reserved,
  * inaccessible range, which stays reserved while the bytes are on the host, so the pointers keep their values.
- * While the process is checkpointed there is no memfd: the bytes are in the save area alone. */
+ * While the process is checkpointed there is no memfd: the bytes are only in the save area. */
 #include "memory.h"
 
 #include <fcntl.h>
@@ -165,7 +165,7 @@ CUresult memory_write(CUdeviceptr to, const void *from, size_t size) {
 
 CUresult memory_read(void *to, CUdeviceptr from, size_t size) { return copy(false, from, to, size); }
 
-/* Gives each allocation its place in the save area, as they were made: large ones with the size that was asked for,
+/* Gives each allocation its place in the save area, in the order of creation: large ones with the requested size,
  * small ones in blocks, which are saved whole. Returns the size of all. */
 static size_t lay_out(void) {
   size_t end = 0, used[SIM_MAX_GPUS] = {0}, block_end[SIM_MAX_GPUS] = {0};

@@ -24,7 +24,7 @@ int64_t monotonic_ns(void) {
   return now.tv_sec * 1000000000ll + now.tv_nsec;
 }
 
-/* Needs the mutex. A time of INT64_MAX is no limit. */
+/* Needs the mutex. INT64_MAX means no limit. */
 static void wait_until(int64_t when) {
   struct process *p = &the_process;
   if (when == INT64_MAX) {

@@ -57,7 +57,7 @@ CUresult process_current(CUcontext *context);
 void process_synchronise(void);
 
 /* Closes the gate, waits for calls and kernels: CUDA_SUCCESS, or CUDA_ERROR_NOT_READY (gate open again) after
- * timeout_ms; 0 waits for ever. */
+ * timeout_ms; 0 waits without a limit. */
 CUresult process_close_gate(uint32_t timeout_ms);
 void process_open_gate(void);
 

@@ -1,7 +1,7 @@
 /* The real driver keeps /dev/nvidia* open and mapped. The stand-ins, visible in /proc/PID/fd and /proc/PID/maps:
  *
  *   DIR/dev/nvidiactl, DIR/dev/nvidia0 ...   open character devices (nodes with /dev/fuse's number, a device
- *                                            CRIU cannot dump). Whoever may not make nodes has ordinary files of
+ *                                            CRIU cannot dump). A user without the right to make nodes has ordinary files of
  *                                            these names; it is the mapping, then, at which CRIU fails.
  *   DIR/dev/nvidia-memory7 or another         a mapping, never touched, of an unused loop device, at which CRIU fails
  *                                            as it does at the real thing: "Can't handle non-regular mapping".

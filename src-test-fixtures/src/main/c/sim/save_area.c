@@ -1,5 +1,5 @@
 /* As driver 580 does it: the restore thread makes one private anonymous mapping with MAP_POPULATE, copies between it
- * and staging memory of the GPU by itself, with the C library's memcpy in pieces of 2 MiB, and unmaps it as a whole
+ * and staging memory of the GPU itself, with the C library's memcpy in pieces of 2 MiB, and unmaps it as a whole
  * when a restore has copied it back. It calls mmap, munmap and memcpy as any library does, through the table of what it
  * imports.
  *

@@ -15,13 +15,13 @@ struct transfer {
   bool (*middle)(void);
 };
 
-/* Makes the area, every page of it present, as one private mapping. False if there is no room for it. */
+/* Makes the area, every page of it present, as one private mapping. False if memory is missing. */
 bool save_area_make(size_t size);
 
-/* Unmaps the whole by one call; nothing if there is none. */
+/* Unmaps all of the area by one call; does nothing without an area. */
 void save_area_unmap(void);
 
-/* 0 while there is none. */
+/* 0 without an area. */
 size_t save_area_size(void);
 
 /* What is copied between the GPU and the area goes through here, at most so much at a time. */

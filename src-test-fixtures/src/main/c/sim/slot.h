@@ -4,8 +4,8 @@
 
 #include "machine.h"
 
-/* Exports `name`, which calls `name##_implementation` through its slot. The slot is visible in the library, lest the
- * compiler see that nothing here changes it; and the result is touched, lest the call become a jump. */
+/* Exports `name`, which calls `name##_implementation` through its slot. The slot is visible in the library, so that
+ * the compiler does not treat it as constant; the result is touched, so that the call does not become a jump. */
 #define EXPORT_BY_SLOT(name, parameters, ...)                          \
   CUresult (*name##_slot) parameters = name##_implementation;          \
   EXPORT CUresult name parameters {                                    \

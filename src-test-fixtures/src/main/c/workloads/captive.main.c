@@ -65,7 +65,7 @@ static double seconds(void) {
   return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* These wait for ever: whatever comes back is wrong. */
+/* These calls never return: any result is wrong. */
 
 static void in_futex(void) {
   static int word;
@@ -274,8 +274,8 @@ static void spinning(void) {
 }
 
 /*
- * A restartable sequence that takes a millisecond. The wish is changed only while the thread is stopped, so whoever gets to
- * the end has seen the same wish at both ends, or goes on where it should have been aborted.
+ * A restartable sequence that takes a millisecond. The wish is changed only while the thread is stopped, so a thread that
+ * gets to the end has seen the same wish at both ends, or continues where it should have been aborted.
  */
 
 extern const ptrdiff_t __rseq_offset __attribute__((weak));
@@ -397,7 +397,7 @@ static void crowd(void) {
   churning();
 }
 
-/* The first thread ends when it is told to, and another one goes on. */
+/* The first thread ends on request, and another thread continues. */
 static void leaving(void) {
   pthread_t one;
   if (pthread_create(&one, NULL, spin_thread, NULL)) _exit(3);
@@ -447,7 +447,7 @@ static void seccomp_kills(void) {
   spin_for_ever();
 }
 
-/* A large private mapping that nobody has touched. */
+/* A large private mapping, untouched. */
 static void area(void) {
   size_t bytes = 64 << 20;
   board->bytes = bytes;

@@ -207,7 +207,7 @@ static void await_child(pid_t child, const char *what) {
   int status;
   while (waitpid(child, &status, 0) < 0)
     if (errno != EINTR) return;
-  /* It dies with its parent, and by the hand of whoever kills the tree. */
+  /* The child dies with its parent, or when the tree is killed. */
   expect(WIFSIGNALED(status) || WEXITSTATUS(status) == 0, what);
 }
 

@@ -1,4 +1,4 @@
-/* A process that changes its own memory: it places an area as it is told, or a thread changes memory all the time.
+/* A process that changes its own memory: it places an area on request, or a thread changes memory all the time.
  *
  *   area where        its address, in hexadecimal
  *   area private MIB  maps private memory there and fills it

@@ -1,6 +1,6 @@
 /* The counter: a number in GPU memory, 100 at first. Every datagram adds one on the GPU and is answered with the
  * number; one that is `inc NAME` with the number, a blank and NAME. Some requests do other things:
- *   get         answers the number as it is
+ *   get         answers the number
  *   spin MS     keeps the GPU busy that long, and answers at once
  *   managed     allocates a little managed memory (the driver refuses to checkpoint then)
  *   unmanaged   frees it

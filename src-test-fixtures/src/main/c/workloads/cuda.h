@@ -36,7 +36,7 @@ void cuda_must(CUresult result, const char *what);
 /* Writes "error NUMBER NAME" into the reply. */
 void cuda_tell(CUresult result, char *reply);
 
-/* Answers what any CUDA workload is asked: "gpu" (UUID), "memory" (free and total bytes). False if it was not that. */
+/* Answers the requests of any CUDA workload: "gpu" (UUID), "memory" (free and total bytes). False for other requests. */
 int cuda_answer(const char *request, char *reply);
 
 #endif

@@ -143,7 +143,7 @@ static intptr_t unix_pair(const char *file, long size) {
   return socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0 ? pair[0] : -1;
 }
 
-/* One that begins with @ is no file. */
+/* A name that begins with @ is not a file. */
 static struct sockaddr_un name_of(const char *file) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
   snprintf(address.sun_path, sizeof address.sun_path, "%.*s", (int)sizeof address.sun_path - 1, file);

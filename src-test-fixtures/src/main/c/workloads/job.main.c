@@ -1,7 +1,7 @@
 /* A tree: a launcher without CUDA that answers, MEMBERS processes with CUDA, by turns on one of GPUS GPUs, and LOADERS
  * processes without, that send numbered messages to the members and wait for each to come back: every other one
  * through pipes, the others through a socket. A member adds one on its GPU for each message, and one now and then by
- * itself; nobody may see a number twice, or miss one.
+ * itself; each number must arrive exactly once.
  *   status       "ok RECEIVED ADDED": messages that went to and fro, and numbers added on GPUs; or "bad WHAT"
  *   member I     the pid of the member
  *   loader I     the pid of the loader
@@ -328,7 +328,7 @@ static int run_job(const struct options *options) {
     if (child == 0) load(i);
     atomic_store(&board->loader[i], child);
   }
-  /* Who comes later must not close other descriptors that have their numbers by then. */
+  /* A later child must not close descriptors that have these numbers by that time. */
   for (int i = 0; i < settings.loaders; i++) {
     close(channels[i].to_member[0]);
     close(channels[i].to_member[1]);

@@ -31,7 +31,7 @@ static struct {
 static int loader_count;
 static atomic_ulong answered, wrong;
 
-/* Start times are told in hundredths of a second: that a child was forked after cuInit shows only some time after. */
+/* The kernel reports start times in hundredths of a second: that a child was forked after cuInit shows only some time after. */
 static void let_time_pass(void) {
   const struct timespec two = {.tv_nsec = 20000000};
   nanosleep(&two, NULL);

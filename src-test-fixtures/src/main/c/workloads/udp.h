@@ -29,7 +29,7 @@ struct options parse_options(int argc, char **argv);
 /* Does all the work of the program: in the first thread, or in another one while the first ends. */
 int run(const struct options *options, int (*body)(const struct options *options));
 
-/* Answers each datagram for ever. `answer` writes ANSWER_SIZE bytes of text at most. */
+/* Answers datagrams without end. `answer` writes ANSWER_SIZE bytes of text at most. */
 int serve(const struct options *options, void (*answer)(const char *request, char *reply));
 
 #endif

@@ -20,6 +20,7 @@ import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.fixtures.Signal;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.fixtures.SimulatedGpu;
 import dev.gpuprocess.fixtures.Workload;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.Timeouts;
@@ -29,48 +30,35 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.stream.Stream;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /**
  * What the doctor finds, over the simulated driver; {@code criu-driver} has the tests with CRIU.
  */
+@SimulatedGpu(mebibytes = 1024)
 class DoctorTest {
 
   @TempDir Path directory;
-  private SimulatedDriver machine;
-  private StubCriu criu;
-  private GpuCheckpoints checkpoints;
+  private final SimulatedDriver machine;
+  private final StubCriu criu = new StubCriu();
+  private final GpuCheckpoints checkpoints;
 
-  @BeforeEach
-  void buildMachine() {
-    machine = SimulatedDriver.builder().memory(1L << 30).create();
-    criu = new StubCriu();
-    checkpoints = on(machine.directory());
-  }
-
-  @AfterEach
-  void removeMachine() {
-    machine.close();
+  DoctorTest(SimulatedDriver machine, GpuCheckpoints checkpoints) {
+    this.machine = machine;
+    Duration patience = Duration.ofSeconds(30);
+    this.checkpoints =
+        checkpoints.toBuilder()
+            .criu(criu)
+            .timeouts(Timeouts.builder().lock(patience).call(patience).transfer(patience).build())
+            .build();
   }
 
   private GpuCheckpoints on(Path driver) {
-    return GpuCheckpoints.builder()
-        .cuda(driver)
-        .criu(criu)
-        .timeouts(
-            Timeouts.builder()
-                .lock(Duration.ofSeconds(30))
-                .call(Duration.ofSeconds(30))
-                .transfer(Duration.ofSeconds(30))
-                .build())
-        .stateDirectory(directory.resolve("state"))
-        .build();
+    return checkpoints.toBuilder().cuda(driver).build();
   }
 
-  /** There is exactly one finding about the subject that is no mere fact; gives its text. */
+  /** Returns the text of the only finding of this severity about the subject. */
   private static String told(Diagnosis diagnosis, Severity severity, String subject) {
     List<Finding> told =
         diagnosis.findings().stream()
@@ -181,15 +169,13 @@ class DoctorTest {
   }
 
   @Test
-  void runningProcessIsFine() {
-    try (Counter counter = Counter.start(machine)) {
-      Diagnosis diagnosis = checkpoints.doctor(counter.pid());
-      assertTrue(diagnosis.isHealthy(), diagnosis::toString);
-      assertTells(diagnosis, Severity.OK, "CUDA", "RUNNING");
-      assertTells(diagnosis, Severity.OK, "GPU memory", " MiB on GPU-");
-      assertTells(diagnosis, Severity.OK, "process " + counter.pid(), "0 descendants");
-      assertEquals(101, counter.increment());
-    }
+  void runningProcessIsFine(Counter counter) {
+    Diagnosis diagnosis = checkpoints.doctor(counter.pid());
+    assertTrue(diagnosis.isHealthy(), diagnosis::toString);
+    assertTells(diagnosis, Severity.OK, "CUDA", "RUNNING");
+    assertTells(diagnosis, Severity.OK, "GPU memory", " MiB on GPU-");
+    assertTells(diagnosis, Severity.OK, "process " + counter.pid(), "0 descendants");
+    assertEquals(101, counter.increment());
   }
 
   @Test
@@ -213,46 +199,40 @@ class DoctorTest {
   }
 
   @Test
-  void lockedProcessIsAWarning() {
-    try (Counter counter = Counter.start(machine)) {
-      LockedProcess locked = checkpoints.process(counter.pid()).lock();
-      assertTells(checkpoints.doctor(counter.pid()), Severity.WARNING, "CUDA", "LOCKED");
-      locked.unlock();
-    }
+  void lockedProcessIsAWarning(Counter counter) {
+    LockedProcess locked = checkpoints.process(counter.pid()).lock();
+    assertTells(checkpoints.doctor(counter.pid()), Severity.WARNING, "CUDA", "LOCKED");
+    locked.unlock();
   }
 
   @Test
-  void processOfADeadControllerIsAWarningThatNamesTheCure() throws IOException {
-    try (Counter counter = Counter.start(machine)) {
-      LockedProcess locked = checkpoints.process(counter.pid()).lock();
-      try (Stream<Path> entries = Files.list(checkpoints.stateDirectory())) {
-        Path entry =
-            entries.filter(file -> file.toString().endsWith(".process")).findFirst().orElseThrow();
-        Files.writeString(
-            entry,
-            Files.readString(entry)
-                .replaceAll("controller.pid=\\d+", "controller.pid=" + counter.pid())
-                .replaceAll("controller.start=\\d+", "controller.start=1"));
-      }
-      assertTells(checkpoints.doctor(counter.pid()), Severity.WARNING, "journal", "recover()");
-      locked.unlock();
+  void processOfADeadControllerIsAWarningThatNamesTheCure(Counter counter) throws IOException {
+    LockedProcess locked = checkpoints.process(counter.pid()).lock();
+    try (Stream<Path> entries = Files.list(checkpoints.stateDirectory())) {
+      Path entry =
+          entries.filter(file -> file.toString().endsWith(".process")).findFirst().orElseThrow();
+      Files.writeString(
+          entry,
+          Files.readString(entry)
+              .replaceAll("controller.pid=\\d+", "controller.pid=" + counter.pid())
+              .replaceAll("controller.start=\\d+", "controller.start=1"));
     }
+    assertTells(checkpoints.doctor(counter.pid()), Severity.WARNING, "journal", "recover()");
+    locked.unlock();
   }
 
   @Test
-  void stoppedProcessIsAProblemAndTheDriverIsNotAsked() throws Exception {
-    try (Counter counter = Counter.start(machine)) {
-      String pid = Long.toString(counter.pid());
-      Signal.send("STOP", counter.pid());
-      dev.gpuprocess.contract.Workload.await(
-          () -> dev.gpuprocess.internal.proc.ProcFs.stat(counter.pid()).orElseThrow().isStopped(),
-          "a stop");
-      Diagnosis diagnosis = checkpoints.doctor(counter.pid());
-      Signal.send("CONT", counter.pid());
-      assertTells(diagnosis, Severity.PROBLEM, "process " + pid, "kill -CONT " + pid);
-      assertEquals(1, diagnosis.problems().size(), diagnosis::toString);
-      assertEquals(101, counter.increment());
-    }
+  void stoppedProcessIsAProblemAndTheDriverIsNotAsked(Counter counter) throws Exception {
+    String pid = Long.toString(counter.pid());
+    Signal.send("STOP", counter.pid());
+    dev.gpuprocess.contract.Workload.await(
+        () -> dev.gpuprocess.internal.proc.ProcFs.stat(counter.pid()).orElseThrow().isStopped(),
+        "a stop");
+    Diagnosis diagnosis = checkpoints.doctor(counter.pid());
+    Signal.send("CONT", counter.pid());
+    assertTells(diagnosis, Severity.PROBLEM, "process " + pid, "kill -CONT " + pid);
+    assertEquals(1, diagnosis.problems().size(), diagnosis::toString);
+    assertEquals(101, counter.increment());
   }
 
   @Test
@@ -263,65 +243,58 @@ class DoctorTest {
   }
 
   @Test
-  void childThatInheritedTheGpuIsAProblem() {
-    try (Counter counter = Counter.start(machine)) {
-      String child = "child " + counter.fork();
-      Diagnosis diagnosis = checkpoints.doctor(counter.pid());
-      assertEquals(1, diagnosis.problems().size(), diagnosis::toString);
-      assertTells(diagnosis, Severity.PROBLEM, child, "spawn or forkserver");
-    }
+  void childThatInheritedTheGpuIsAProblem(Counter counter) {
+    String child = "child " + counter.fork();
+    Diagnosis diagnosis = checkpoints.doctor(counter.pid());
+    assertEquals(1, diagnosis.problems().size(), diagnosis::toString);
+    assertTells(diagnosis, Severity.PROBLEM, child, "spawn or forkserver");
   }
 
   @Test
   @RequiresRoot("looks at what children have mapped")
-  void bothCuresOfAForkedChildAreNamedAndTheOptionIsOne() {
-    try (Counter counter = Counter.start(machine)) {
-      String child = "child " + counter.fork("plain");
-      Diagnosis without = checkpoints.doctor(counter.pid());
-      assertTells(without, Severity.PROBLEM, child, "inherited by fork, so");
-      assertTells(without, Severity.PROBLEM, child, "LaunchOptions.dropInheritedGpu(true)");
-      assertTells(without, Severity.PROBLEM, child, "DumpOptions.releaseInheritedGpu(true)");
+  void bothCuresOfAForkedChildAreNamedAndTheOptionIsOne(Counter counter) {
+    String child = "child " + counter.fork("plain");
+    Diagnosis without = checkpoints.doctor(counter.pid());
+    assertTells(without, Severity.PROBLEM, child, "inherited by fork, so");
+    assertTells(without, Severity.PROBLEM, child, "LaunchOptions.dropInheritedGpu(true)");
+    assertTells(without, Severity.PROBLEM, child, "DumpOptions.releaseInheritedGpu(true)");
 
-      Path image = directory.resolve("image");
-      DumpOptions releasing = DumpOptions.builder().releaseInheritedGpu(true).build();
-      Diagnosis with = checkpoints.doctor(counter.pid(), image, releasing);
-      assertEquals(List.of(), with.problems(), with::toString);
-      assertTells(with, Severity.OK, child, "a dump releases it");
+    Path image = directory.resolve("image");
+    DumpOptions releasing = DumpOptions.builder().releaseInheritedGpu(true).build();
+    Diagnosis with = checkpoints.doctor(counter.pid(), image, releasing);
+    assertEquals(List.of(), with.problems(), with::toString);
+    assertTells(with, Severity.OK, child, "a dump releases it");
 
-      String monitor = "child " + counter.fork("nvml");
-      Diagnosis mixed = checkpoints.doctor(counter.pid(), image, releasing);
-      assertTells(mixed, Severity.PROBLEM, monitor, "a dump cannot release it");
-    }
+    String monitor = "child " + counter.fork("nvml");
+    Diagnosis mixed = checkpoints.doctor(counter.pid(), image, releasing);
+    assertTells(mixed, Severity.PROBLEM, monitor, "a dump cannot release it");
   }
 
   @Test
-  void whatCriuWouldRefuseIsTold_butNotWhatASuspendLetsGo() {
-    try (Counter counter = Counter.start(machine)) {
-      int pid = (int) counter.pid();
-      criu.findings.add(
-          new Finding(
-              Severity.PROBLEM,
-              "its lock",
-              "is held",
-              "",
-              new UnsupportedResource(pid, "descriptor 4", "/file", null)));
-      criu.findings.add(
-          new Finding(
-              Severity.PROBLEM,
-              "its GPU",
-              "is open",
-              "",
-              new UnsupportedResource(pid, "descriptor 5", "/dev/nvidia0", null)));
-      Diagnosis running = checkpoints.doctor(pid);
-      assertEquals(List.of("its lock"), running.problems().stream().map(Finding::subject).toList());
-      assertTells(running, Severity.OK, "device files", "a suspend closes them");
+  void whatCriuWouldRefuseIsTold_butNotWhatASuspendLetsGo(Counter counter) {
+    int pid = (int) counter.pid();
+    criu.findings.add(
+        new Finding(
+            Severity.PROBLEM,
+            "its lock",
+            "is held",
+            "",
+            new UnsupportedResource(pid, "descriptor 4", "/file", null)));
+    criu.findings.add(
+        new Finding(
+            Severity.PROBLEM,
+            "its GPU",
+            "is open",
+            "",
+            new UnsupportedResource(pid, "descriptor 5", "/dev/nvidia0", null)));
+    Diagnosis running = checkpoints.doctor(pid);
+    assertEquals(List.of("its lock"), running.problems().stream().map(Finding::subject).toList());
+    assertTells(running, Severity.OK, "device files", "a suspend closes them");
 
-      CheckpointedProcess suspended = checkpoints.process(pid).suspend();
-      List<Finding> problems = checkpoints.doctor(pid).problems();
-      assertEquals(
-          List.of("its lock", "its GPU"), problems.stream().map(Finding::subject).toList());
-      suspended.resume();
-    }
+    CheckpointedProcess suspended = checkpoints.process(pid).suspend();
+    List<Finding> problems = checkpoints.doctor(pid).problems();
+    assertEquals(List.of("its lock", "its GPU"), problems.stream().map(Finding::subject).toList());
+    suspended.resume();
   }
 
   @Test

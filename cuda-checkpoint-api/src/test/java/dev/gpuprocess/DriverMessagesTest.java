@@ -11,42 +11,25 @@ import dev.gpuprocess.error.ProcessUnfitException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.fixtures.SimulatedGpu;
 import dev.gpuprocess.options.Timeouts;
-import java.nio.file.Path;
 import java.time.Duration;
 import java.util.stream.Stream;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** What a user reads when the driver refuses a call, also where the state cannot be read then. */
-class DriverMessagesTest {
+@SimulatedGpu
+record DriverMessagesTest(SimulatedDriver machine, GpuCheckpoints checkpoints) {
+
+  DriverMessagesTest {
+    checkpoints =
+        checkpoints.toBuilder().timeouts(Timeouts.builder().memory(Duration.ZERO).build()).build();
+  }
 
   private static final int NOT_SUPPORTED = 801;
   private static final int UNKNOWN = 999;
-
-  @TempDir Path state;
-  private SimulatedDriver machine;
-  private GpuCheckpoints checkpoints;
-
-  @BeforeEach
-  void buildMachine() {
-    machine = SimulatedDriver.create();
-    checkpoints =
-        GpuCheckpoints.builder()
-            .cuda(machine.directory())
-            .timeouts(Timeouts.builder().memory(Duration.ZERO).build())
-            .stateDirectory(state)
-            .build();
-  }
-
-  @AfterEach
-  void removeMachine() {
-    machine.close();
-  }
 
   private enum Verb {
     GET_STATE("cuCheckpointProcessGetState"),
@@ -107,18 +90,16 @@ class DriverMessagesTest {
   }
 
   @Test
-  void stateThatTheDriverDoesNotSupport_isNotCalledManagedMemory() {
-    try (Counter counter = Counter.start(machine)) {
-      machine.faults(Fault.in(Verb.GET_STATE.function).answers(NOT_SUPPORTED));
-      ProcessUnfitException e =
-          assertReason(
-              ProcessUnfitException.class,
-              ProcessUnfitException.Reason.UNSUPPORTED_BY_DRIVER,
-              () -> checkpoints.inspect(counter.pid()));
-      machine.clearFaults();
-      assertTrue(e.getMessage().contains("to getState of"), e.getMessage());
-      assertFalse(e.getMessage().contains("managed memory"), e.getMessage());
-      assertEquals("RunningProcess", checkpoints.inspect(counter.pid()).getClass().getSimpleName());
-    }
+  void stateThatTheDriverDoesNotSupport_isNotCalledManagedMemory(Counter counter) {
+    machine.faults(Fault.in(Verb.GET_STATE.function).answers(NOT_SUPPORTED));
+    ProcessUnfitException e =
+        assertReason(
+            ProcessUnfitException.class,
+            ProcessUnfitException.Reason.UNSUPPORTED_BY_DRIVER,
+            () -> checkpoints.inspect(counter.pid()));
+    machine.clearFaults();
+    assertTrue(e.getMessage().contains("to getState of"), e.getMessage());
+    assertFalse(e.getMessage().contains("managed memory"), e.getMessage());
+    assertEquals("RunningProcess", checkpoints.inspect(counter.pid()).getClass().getSimpleName());
   }
 }

@@ -7,7 +7,6 @@ import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.gpuprocess.contract.CountingJob;
 import dev.gpuprocess.contract.LaunchedTree;
 import dev.gpuprocess.cuda.CudaDriver;
 import dev.gpuprocess.cuda.ProcessState;
@@ -16,15 +15,17 @@ import dev.gpuprocess.error.LockTimeoutException;
 import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.error.OperationTimedOutException;
+import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.Job;
+import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.fixtures.SimulatedGpu;
 import dev.gpuprocess.internal.cuda.LibNvml;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.options.SuspendOptions;
 import dev.gpuprocess.progress.StepListener;
-import java.io.IOException;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Proxy;
 import java.nio.file.Files;
@@ -35,25 +36,35 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
-import java.util.stream.Stream;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.extension.RegisterExtension;
 
-/** Verbs that are cancelled, interrupted or late: where the process is then, and how soon. */
+/** Verbs that are cancelled, interrupted or late: the state of the process, and how soon. */
+@SimulatedGpu(gpus = 2, mebibytes = 2048)
+@Tag("slow")
 class EarlyEndTest {
 
-  /** Much longer than any verb here takes to end early. */
+  /** Much longer than a verb takes to end early. */
   private static final Duration LONG = Duration.ofMinutes(2);
 
-  /** What ends early may take on a busy machine; 100 ms on an idle one. */
+  /** The longest time of an early end on a busy machine; 100 ms on an idle one. */
   private static final long SOON_SECONDS = 10;
 
-  @RegisterExtension final CountingJob job = new CountingJob();
-  @RegisterExtension final LaunchedTree tree = new LaunchedTree();
-
+  private final SimulatedDriver machine;
+  private final GpuCheckpoints checkpoints;
+  private final Counter counter;
+  private final LaunchedTree tree;
   private RunningProcess running;
   private final Cancellation cancellation = new Cancellation();
   private final CountDownLatch begun = new CountDownLatch(1);
+
+  EarlyEndTest(
+      SimulatedDriver machine, GpuCheckpoints checkpoints, Counter counter, LaunchedTree tree) {
+    this.machine = machine;
+    this.checkpoints = checkpoints;
+    this.counter = counter;
+    this.tree = tree;
+  }
 
   /** Counts down when a driver call is made. */
   private GpuCheckpoints tellingOf(GpuCheckpoints checkpoints, Path machine, String function) {
@@ -77,7 +88,7 @@ class EarlyEndTest {
   }
 
   private RunningProcess tellingOf(String function) {
-    return tellingOf(job.checkpoints(), job.machine().directory(), function).process(job.pid());
+    return tellingOf(checkpoints, machine.directory(), function).process(counter.pid());
   }
 
   private RunningProcess tellingOfLock(Job launched) {
@@ -90,17 +101,9 @@ class EarlyEndTest {
   }
 
   private void assertRuns() {
-    assertInstanceOf(RunningProcess.class, job.checkpoints().inspect(job.pid()));
-    assertEquals(101, job.counter().increment());
-    assertEquals(0, entries());
-  }
-
-  private long entries() {
-    try (Stream<Path> files = Files.list(job.state())) {
-      return files.filter(file -> file.toString().endsWith(".process")).count();
-    } catch (IOException e) {
-      throw new IllegalStateException(e);
-    }
+    assertInstanceOf(RunningProcess.class, checkpoints.inspect(counter.pid()));
+    assertEquals(101, counter.increment());
+    assertEquals(0, tree.entries());
   }
 
   /** A verb on a thread that can be interrupted. */
@@ -133,11 +136,11 @@ class EarlyEndTest {
     await()
         .atMost(60, SECONDS)
         .ignoreExceptionsInstanceOf(OperationInProgressException.class)
-        .until(() -> job.checkpoints().inspect(job.pid()) instanceof RunningProcess);
+        .until(() -> checkpoints.inspect(counter.pid()) instanceof RunningProcess);
   }
 
   private Running waitingForGpuWork() throws Exception {
-    job.machine().faults(Fault.in("cuCheckpointProcessLock").after().hangs());
+    machine.faults(Fault.in("cuCheckpointProcessLock").after().hangs());
     running = tellingOf("lock");
     Running suspend = new Running(() -> running.suspend(patient()));
     begun.await();
@@ -151,7 +154,7 @@ class EarlyEndTest {
     assertTrue(
         message.contains("is brought back to running when the driver's call returns"), message);
     assertThrows(OperationInProgressException.class, running::lock);
-    job.machine().clearFaults();
+    machine.clearFaults();
     awaitRunning();
     assertRuns();
   }
@@ -178,7 +181,7 @@ class EarlyEndTest {
   @Test
   void kernelsUnderWayEndAndTheProcessRunsOn() throws Exception {
     RunningProcess running = tellingOf("lock");
-    job.counter().spin(Duration.ofSeconds(3));
+    counter.spin(Duration.ofSeconds(3));
     Running suspend = new Running(() -> running.suspend(patient()));
     begun.await();
     cancellation.cancel();
@@ -188,7 +191,7 @@ class EarlyEndTest {
   }
 
   private Running duringTheCheckpoint(SuspendOptions options) throws Exception {
-    job.machine().faults(Fault.in("cuCheckpointProcessCheckpoint").after().hangs());
+    machine.faults(Fault.in("cuCheckpointProcessCheckpoint").after().hangs());
     RunningProcess running = tellingOf("checkpoint");
     Running suspend = new Running(() -> running.suspend(options));
     begun.await();
@@ -198,7 +201,7 @@ class EarlyEndTest {
   private void assertUndone(GpuCheckpointException ended) {
     String message = String.valueOf(ended.getMessage());
     assertTrue(message.contains("not before the driver had finished the checkpoint"), message);
-    assertTrue(message.endsWith("; pid " + job.pid() + " is running again"), message);
+    assertTrue(message.endsWith("; pid " + counter.pid() + " is running again"), message);
     assertEquals(ProcessState.RUNNING, ended.failure().before());
     assertEquals(ProcessState.RUNNING, ended.failure().after());
     assertRuns();
@@ -208,7 +211,7 @@ class EarlyEndTest {
   void checkpointUnderWayIsFinishedAndUndoneWhenItIsCancelled() throws Exception {
     Running suspend = duringTheCheckpoint(patient());
     cancellation.cancel();
-    job.machine().clearFaults();
+    machine.clearFaults();
     GpuCheckpointException ended = suspend.soon();
     assertInstanceOf(OperationCancelledException.class, ended);
     assertUndone(ended);
@@ -218,7 +221,7 @@ class EarlyEndTest {
   void checkpointUnderWayIsFinishedAndUndoneWhenItsThreadIsInterrupted() throws Exception {
     Running suspend = duringTheCheckpoint(patient());
     suspend.thread.interrupt();
-    job.machine().clearFaults();
+    machine.clearFaults();
     GpuCheckpointException ended = suspend.soon();
     assertTrue(suspend.staysInterrupted.get());
     assertInstanceOf(OperationCancelledException.class, ended);
@@ -232,7 +235,7 @@ class EarlyEndTest {
     // The time of the suspend began before this.
     long end = System.nanoTime() + hasty.deadline().toNanos();
     await().atMost(30, SECONDS).until(() -> System.nanoTime() - end > 0);
-    job.machine().clearFaults();
+    machine.clearFaults();
     GpuCheckpointException ended = suspend.soon();
     assertInstanceOf(OperationTimedOutException.class, ended);
     assertUndone(ended);
@@ -240,11 +243,11 @@ class EarlyEndTest {
 
   @Test
   void lockWaitsNoLongerThanTheDeadline() {
-    job.counter().spin(Duration.ofSeconds(3));
+    counter.spin(Duration.ofSeconds(3));
     SuspendOptions hasty =
         SuspendOptions.builder().lockTimeout(LONG).deadline(Duration.ofMillis(200)).build();
     assertThrows(
-        LockTimeoutException.class, () -> job.checkpoints().process(job.pid()).suspend(hasty));
+        LockTimeoutException.class, () -> checkpoints.process(counter.pid()).suspend(hasty));
     assertRuns();
   }
 
@@ -304,21 +307,21 @@ class EarlyEndTest {
             begun.countDown();
           }
         };
-    return job.checkpoints().toBuilder().criu(new StubCriu()).listener(telling).build();
+    return checkpoints.toBuilder().criu(new StubCriu()).listener(telling).build();
   }
 
   @Test
   void whatWasCancelledBeforehandTouchesNothing() {
     cancellation.cancel();
     DumpOptions options = DumpOptions.builder().cancellation(cancellation).build();
-    Path image = job.directory().resolve("image");
-    RunningProcess running = tellingOfAnything().process(job.pid());
+    Path image = machine.directory().resolve("image");
+    RunningProcess running = tellingOfAnything().process(counter.pid());
     assertNothingWasTouched(() -> running.snapshot(image, options));
     assertNothingWasTouched(() -> running.dump(image, options));
     assertNothingWasTouched(() -> running.suspend(patient()));
     assertTrue(Files.notExists(image));
-    CheckpointedProcess suspended = job.checkpoints().process(job.pid()).suspend();
-    CheckpointedProcess found = (CheckpointedProcess) tellingOfAnything().inspect(job.pid());
+    CheckpointedProcess suspended = checkpoints.process(counter.pid()).suspend();
+    CheckpointedProcess found = (CheckpointedProcess) tellingOfAnything().inspect(counter.pid());
     assertNothingWasTouched(() -> found.dump(image, options));
     assertThrows(
         OperationCancelledException.class,
@@ -330,12 +333,12 @@ class EarlyEndTest {
 
   @Test
   void whatWasInterruptedBeforehandTouchesNothing() {
-    RunningProcess running = tellingOfAnything().process(job.pid());
+    RunningProcess running = tellingOfAnything().process(counter.pid());
     for (Runnable verb :
         List.<Runnable>of(
             running::suspend,
             running::lock,
-            () -> running.snapshot(job.directory().resolve("image")))) {
+            () -> running.snapshot(machine.directory().resolve("image")))) {
       Thread.currentThread().interrupt();
       try {
         assertNothingWasTouched(verb);

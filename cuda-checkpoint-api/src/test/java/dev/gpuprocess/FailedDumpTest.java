@@ -5,12 +5,15 @@ import static org.awaitility.Awaitility.await;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
-import dev.gpuprocess.contract.CountingJob;
+import dev.gpuprocess.contract.JournalFiles;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.contract.TmpFs;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageException;
+import dev.gpuprocess.fixtures.Counter;
+import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.fixtures.SimulatedGpu;
 import dev.gpuprocess.image.DumpReport;
 import dev.gpuprocess.spi.DumpListener;
 import dev.gpuprocess.spi.DumpRequest;
@@ -22,15 +25,24 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.extension.RegisterExtension;
 import org.junit.jupiter.api.io.TempDir;
 
-/** A dump fails, and its half image cannot be removed as its file system is read-only just then. */
+/** A dump fails, and its partial image cannot be removed, as the file system is read-only. */
 @RequiresRoot("mounts a file system")
 @OutsideUse("A6")
+@SimulatedGpu
 class FailedDumpTest {
 
-  @RegisterExtension final CountingJob job = new CountingJob();
+  private final SimulatedDriver machine;
+  private final GpuCheckpoints checkpoints;
+  private final Counter counter;
+
+  FailedDumpTest(SimulatedDriver machine, GpuCheckpoints checkpoints, Counter counter) {
+    this.machine = machine;
+    this.checkpoints = checkpoints;
+    this.counter = counter;
+  }
+
   @TempDir Path directory;
   private TmpFs images;
 
@@ -51,7 +63,7 @@ class FailedDumpTest {
   void failADump() throws IOException {
     images = TmpFs.mount(directory, "size=512m,mode=0700");
     RunningProcess running =
-        job.checkpoints().toBuilder().criu(new FailingCriu()).build().process(job.pid());
+        checkpoints.toBuilder().criu(new FailingCriu()).build().process(counter.pid());
     assertThrows(ImageException.class, () -> running.dump(directory.resolve("image")));
     assertEquals(1, halves().size());
     assertEquals(1, entries().size(), "a recovery by another JVM needs it");
@@ -72,8 +84,8 @@ class FailedDumpTest {
     return files(directory, ".partial");
   }
 
-  private List<Path> entries() throws IOException {
-    return files(job.state(), ".process");
+  private List<Path> entries() {
+    return JournalFiles.in(machine.stateDirectory());
   }
 
   @Test
@@ -81,15 +93,15 @@ class FailedDumpTest {
     images.remount("rw");
     await().atMost(30, SECONDS).until(() -> entries().isEmpty());
     assertEquals(List.of(), halves());
-    assertEquals(101, job.counter().increment());
+    assertEquals(101, counter.increment());
   }
 
   @Test
   void recoveryRemovesTheHalfImageAndItsEntry() throws IOException {
     images.remount("rw");
-    assertEquals(List.of(), job.checkpoints().recover());
+    assertEquals(List.of(), checkpoints.recover());
     assertEquals(List.of(), halves());
     assertEquals(List.of(), entries());
-    assertEquals(101, job.counter().increment());
+    assertEquals(101, counter.increment());
   }
 }

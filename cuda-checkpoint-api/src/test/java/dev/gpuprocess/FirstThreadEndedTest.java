@@ -13,6 +13,7 @@ import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.fixtures.SimulatedGpu;
 import dev.gpuprocess.internal.inherited.GpuHandles;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
@@ -22,37 +23,23 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.io.TempDir;
 
 /** A process whose first thread has ended, which the kernel shows as a zombie, lives. */
 @OutsideUse("A7")
+@SimulatedGpu
 class FirstThreadEndedTest {
 
-  @TempDir Path directory;
-  private SimulatedDriver machine;
-  private GpuCheckpoints checkpoints;
-  private Counter counter;
+  private final SimulatedDriver machine;
+  private final GpuCheckpoints checkpoints;
+  private final Counter counter;
 
-  @BeforeEach
-  void start() throws IOException {
-    machine = SimulatedDriver.create();
-    checkpoints =
-        GpuCheckpoints.builder()
-            .cuda(machine.directory())
-            .stateDirectory(directory.resolve("state"))
-            .build();
-    counter = Counter.launch().on(machine).firstThreadEnds().start();
+  FirstThreadEndedTest(SimulatedDriver machine, GpuCheckpoints checkpoints) {
+    this.machine = machine;
+    this.checkpoints = checkpoints;
+    counter = machine.start(Counter.launch().firstThreadEnds());
     Path stat = Path.of("/proc", Long.toString(counter.pid()), "stat");
     await().atMost(20, SECONDS).until(() -> Files.readString(stat).contains(") Z "));
-  }
-
-  @AfterEach
-  void end() {
-    counter.close();
-    machine.close();
   }
 
   @Test
@@ -75,7 +62,7 @@ class FirstThreadEndedTest {
   void recover_ofADeadController_findsIt() throws IOException {
     machine.faults(Fault.in("cuCheckpointProcessLock").pid(counter.pid()).call(1).hangs());
     OtherController other =
-        OtherController.locking(machine, directory.resolve("state"), counter.pid());
+        OtherController.locking(machine, machine.stateDirectory(), counter.pid());
     other.close();
     machine.clearFaults();
     List<Recovered> recovered = checkpoints.recover();

@@ -19,11 +19,11 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** A CRIU driver that somebody else brings, as a jar with a service file does. */
+/** A CRIU driver of another vendor, found by a service file. */
 @Tag("jdk")
 class ForeignCriuTest {
 
-  /** Somebody else's driver. */
+  /** The driver of the other vendor. */
   public static final class Foreign extends StubCriu {
 
     @Override

@@ -8,11 +8,14 @@ import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.gpuprocess.contract.CountingJob;
+import dev.gpuprocess.contract.JournalFiles;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.StateDirectoryException;
+import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
+import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.fixtures.SimulatedGpu;
 import dev.gpuprocess.internal.cuda.LibCuda;
 import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.state.GpuUsage;
@@ -30,38 +33,33 @@ import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.stream.Stream;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.extension.RegisterExtension;
 
 /** What stands in the state directory and is not what it says, or not ours. */
-class ForgedEntriesTest {
+@SimulatedGpu
+@Tag("slow")
+record ForgedEntriesTest(SimulatedDriver machine, GpuCheckpoints checkpoints, Counter counter) {
 
   private static final Duration HASTE = Duration.ofSeconds(2);
 
-  @RegisterExtension final CountingJob job = new CountingJob();
-
   private List<RecoveryOutcome> recover() {
-    return job.checkpoints().recover().stream().map(Recovered::outcome).toList();
-  }
-
-  private List<Path> files(String suffix) throws IOException {
-    try (Stream<Path> files = Files.list(job.state())) {
-      return files.filter(file -> file.toString().endsWith(suffix)).toList();
-    }
+    return checkpoints.recover().stream().map(Recovered::outcome).toList();
   }
 
   /** Of a restore that a dead controller began before the process was there. */
   private void writeRestore(int pid, Path log) throws IOException {
-    new Journal(job.checkpoints().context().state())
-        .writeRestore(pid, GpuUsage.UNKNOWN, job.directory().resolve("image"), log);
-    Path written = files(".process").get(0);
+    new Journal(checkpoints.context().state())
+        .writeRestore(pid, GpuUsage.UNKNOWN, machine.directory().resolve("image"), log);
+    Path written = JournalFiles.in(machine.stateDirectory()).get(0);
     String text =
         Files.readString(written)
             .replaceAll("controller.start=\\d+", "controller.start=1")
             .replaceAll("target.start=\\d+", "target.start=7");
     Files.delete(written);
     Files.writeString(
-        job.state()
+        machine
+            .stateDirectory()
             .resolve("%s-%s-7.process".formatted(ProcessKey.self().namespace() + "", pid + "")),
         text);
   }
@@ -73,7 +71,7 @@ class ForgedEntriesTest {
   @Test
   @OutsideUse("D3")
   void restoreEntry_processHoldsALogThatOthersCouldHaveMade_isNotEnded() throws Exception {
-    Path log = Files.createDirectory(job.directory().resolve("gpuprocess-restore-1"));
+    Path log = Files.createDirectory(machine.directory().resolve("gpuprocess-restore-1"));
     Files.setPosixFilePermissions(log, PosixFilePermissions.fromString("rwxr-xr-x"));
     Process victim = holding(log.resolve("restore.log"));
     try {
@@ -88,7 +86,7 @@ class ForgedEntriesTest {
   @Test
   @OutsideUse("D3")
   void restoreEntry_processIsWhatCriuHalfRestored_isEnded() throws Exception {
-    Path log = Files.createDirectory(job.directory().resolve("gpuprocess-restore-1"));
+    Path log = Files.createDirectory(machine.directory().resolve("gpuprocess-restore-1"));
     Files.setPosixFilePermissions(log, PosixFilePermissions.fromString("rwx------"));
     Process half = holding(log.resolve("restore.log"));
     try {
@@ -104,27 +102,27 @@ class ForgedEntriesTest {
   @OutsideUse("A22")
   void restoreEntry_pidIsALockedStrangersByNow_isNotUnlocked() throws IOException {
     LockedProcess stranger =
-        job.checkpoints().toBuilder()
-            .stateDirectory(job.directory().resolve("elsewhere"))
+        checkpoints.toBuilder()
+            .stateDirectory(machine.directory().resolve("elsewhere"))
             .build()
-            .process(job.pid())
+            .process(counter.pid())
             .lock();
     Files.createDirectory(
-        job.state(),
+        machine.stateDirectory(),
         PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwx------")));
-    writeRestore((int) job.pid(), job.directory().resolve("gpuprocess-restore-1"));
+    writeRestore((int) counter.pid(), machine.directory().resolve("gpuprocess-restore-1"));
     assertEquals(List.of(RecoveryOutcome.GONE), recover());
-    assertInstanceOf(LockedProcess.class, job.checkpoints().inspect(job.pid()));
+    assertInstanceOf(LockedProcess.class, checkpoints.inspect(counter.pid()));
     assertEquals(List.of(), recover());
     stranger.unlock();
-    assertEquals(101, job.counter().increment());
+    assertEquals(101, counter.increment());
   }
 
   @Test
   @OutsideUse("A22")
   void lateUndo_processEndedMeanwhile_isNotTriedOnWhoeverHasThePid() {
     ConcurrentLinkedQueue<String> calls = new ConcurrentLinkedQueue<>();
-    Object real = LibCuda.in(job.machine().directory());
+    Object real = LibCuda.in(machine.directory());
     dev.gpuprocess.cuda.CudaDriver watched =
         (dev.gpuprocess.cuda.CudaDriver)
             Proxy.newProxyInstance(
@@ -138,16 +136,16 @@ class ForgedEntriesTest {
                     throw e.getCause();
                   }
                 });
-    job.machine().faults(Fault.in("cuCheckpointProcessLock").hangs());
+    machine.faults(Fault.in("cuCheckpointProcessLock").hangs());
     RunningProcess running =
-        job.checkpoints().toBuilder().cuda(watched, job.checkpoints().gpus()).build().toBuilder()
+        checkpoints.toBuilder().cuda(watched, checkpoints.gpus()).build().toBuilder()
             .timeouts(Timeouts.builder().lock(HASTE).call(HASTE).transfer(HASTE).build())
             .build()
-            .process(job.pid());
+            .process(counter.pid());
     assertThrows(OperationTimedOutException.class, running::lock);
-    job.counter().kill();
+    counter.kill();
     calls.clear();
-    job.machine().clearFaults();
+    machine.clearFaults();
     await().atMost(20, SECONDS).until(() -> GpuCheckpoints.abandonedCalls() == 0);
     assertEquals(List.of(), List.copyOf(calls));
   }
@@ -155,24 +153,26 @@ class ForgedEntriesTest {
   @Test
   @OutsideUse("A21")
   void entry_hasTheNameOfAnother_isPutAsideAndNotToldForEver() throws IOException {
-    LockedProcess locked = job.checkpoints().process(job.pid()).lock();
-    Path entry = files(".process").get(0);
-    Files.copy(entry, job.state().resolve("1-2-3.process"));
-    Files.writeString(job.state().resolve("4-5-6.process"), "nonsense");
+    LockedProcess locked = checkpoints.process(counter.pid()).lock();
+    Path entry = JournalFiles.in(machine.stateDirectory()).get(0);
+    Files.copy(entry, machine.stateDirectory().resolve("1-2-3.process"));
+    Files.writeString(machine.stateDirectory().resolve("4-5-6.process"), "nonsense");
     assertEquals(List.of(RecoveryOutcome.IN_USE), recover());
     assertEquals(List.of(RecoveryOutcome.IN_USE), recover());
-    assertEquals(List.of(entry), files(".process"));
-    assertEquals(2, files(".unread").size());
+    assertEquals(List.of(entry), JournalFiles.in(machine.stateDirectory()));
+    try (Stream<Path> files = Files.list(machine.stateDirectory())) {
+      assertEquals(2, files.filter(file -> file.toString().endsWith(".unread")).count());
+    }
     locked.unlock();
-    assertEquals(101, job.counter().increment());
+    assertEquals(101, counter.increment());
     assertEquals(List.of(), recover());
   }
 
   @Test
   @OutsideUse("A17")
   void entry_isAPipe_recoverDoesNotWaitForIt() throws Exception {
-    job.checkpoints().process(job.pid()).lock().unlock();
-    File pipe = job.state().resolve("1-2-3.process").toFile();
+    checkpoints.process(counter.pid()).lock().unlock();
+    File pipe = machine.stateDirectory().resolve("1-2-3.process").toFile();
     assertEquals(0, new ProcessBuilder("mkfifo", pipe.toString()).start().waitFor());
     assertEquals(List.of(), recover());
     assertFalse(pipe.exists());
@@ -181,29 +181,30 @@ class ForgedEntriesTest {
   @Test
   @OutsideUse("D3")
   void directory_othersCanWriteThere_nothingInItIsDoneOrBelieved() throws IOException {
-    LockedProcess locked = job.checkpoints().process(job.pid()).lock();
-    Files.setPosixFilePermissions(job.state(), PosixFilePermissions.fromString("rwxrwxrwx"));
+    LockedProcess locked = checkpoints.process(counter.pid()).lock();
+    Files.setPosixFilePermissions(
+        machine.stateDirectory(), PosixFilePermissions.fromString("rwxrwxrwx"));
     StateDirectoryException refused =
         assertThrows(StateDirectoryException.class, locked::checkpoint);
     assertTrue(refused.getMessage().contains("GPUPROCESS_STATE_DIR"), refused.getMessage());
-    assertThrows(StateDirectoryException.class, job.checkpoints()::recover);
-    assertTrue(job.checkpoints().doctor().toString().contains("can be written by others"));
+    assertThrows(StateDirectoryException.class, checkpoints::recover);
+    assertTrue(checkpoints.doctor().toString().contains("can be written by others"));
     locked.unlock();
-    assertEquals(101, job.counter().increment(), "what brings back goes on without it");
+    assertEquals(101, counter.increment(), "what brings back goes on without it");
   }
 
   @Test
   @OutsideUse("A17")
   void directory_isALinkOfAStranger_victimsFileStaysAsItIs() throws IOException {
-    Path victim = Files.createDirectory(job.directory().resolve("victim"));
-    Files.createSymbolicLink(job.state(), victim);
-    RunningProcess running = job.checkpoints().process(job.pid());
+    Path victim = Files.createDirectory(machine.directory().resolve("victim"));
+    Files.createSymbolicLink(machine.stateDirectory(), victim);
+    RunningProcess running = checkpoints.process(counter.pid());
     assertThrows(StateDirectoryException.class, running::lock);
-    assertThrows(StateDirectoryException.class, job.checkpoints()::recover);
-    assertTrue(job.checkpoints().doctor().toString().contains("is a symbolic link"));
+    assertThrows(StateDirectoryException.class, checkpoints::recover);
+    assertTrue(checkpoints.doctor().toString().contains("is a symbolic link"));
     Files.delete(victim);
     assertThrows(StateDirectoryException.class, running::lock);
-    assertTrue(job.checkpoints().doctor().toString().contains("is a symbolic link"), "dangling");
-    assertEquals(101, job.counter().increment());
+    assertTrue(checkpoints.doctor().toString().contains("is a symbolic link"), "dangling");
+    assertEquals(101, counter.increment());
   }
 }

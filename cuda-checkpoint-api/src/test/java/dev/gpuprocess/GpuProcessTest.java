@@ -23,77 +23,39 @@ import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.NotCudaProcessException;
 import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.error.OperationTimedOutException;
-import dev.gpuprocess.error.ProcessStoppedException;
 import dev.gpuprocess.error.ProcessUnfitException;
 import dev.gpuprocess.error.StaleStateException;
-import dev.gpuprocess.error.WrongStateException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.Pattern;
-import dev.gpuprocess.fixtures.Signal;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.fixtures.SimulatedGpu;
 import dev.gpuprocess.fixtures.Workload;
 import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.internal.engine.TrackedProcess;
 import dev.gpuprocess.internal.engine.TrackedTree;
 import dev.gpuprocess.internal.linux.Processes;
+import dev.gpuprocess.internal.room.Holdings;
 import dev.gpuprocess.internal.state.GpuUsage;
 import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.options.Timeouts;
 import dev.gpuprocess.process.ProcessIdentity;
-import dev.gpuprocess.progress.Step;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** The typed states over the simulated driver. */
-class GpuProcessTest {
+/** The typed states of one CUDA process over the simulated driver; see {@link GpuTreeTest}. */
+@SimulatedGpu(mebibytes = 1024)
+record GpuProcessTest(SimulatedDriver machine, GpuCheckpoints checkpoints) {
 
   private static final int MIB = 1 << 20;
-
-  @TempDir Path state;
-  private SimulatedDriver machine;
-  private GpuCheckpoints checkpoints;
-
-  @BeforeEach
-  void buildMachine() {
-    machine = SimulatedDriver.builder().memory(1L << 30).create();
-    checkpoints = on(machine);
-  }
-
-  @AfterEach
-  void removeMachine() {
-    machine.close();
-  }
-
-  private GpuCheckpoints on(SimulatedDriver driver) {
-    return GpuCheckpoints.builder().cuda(driver.directory()).stateDirectory(state).build();
-  }
 
   private void assertRuns(Counter counter, int next) {
     assertInstanceOf(RunningProcess.class, checkpoints.inspect(counter.pid()));
     assertEquals(next, counter.increment());
-  }
-
-  @Test
-  void suspendFreesTheGpuAndResumeBringsItBack() {
-    try (Counter counter = Counter.start(machine)) {
-      assertEquals(101, counter.increment());
-      long free = freeBytes(checkpoints);
-      CheckpointedProcess suspended = checkpoints.process(counter.pid()).suspend();
-      assertTrue(freeBytes(checkpoints) > free);
-      RunningProcess running = suspended.resume();
-      assertEquals(102, counter.increment());
-      assertEquals(
-          List.of("lock", "checkpoint", "restore", "unlock"),
-          running.steps().stream().map(Step::name).toList());
-      assertTrue(running.steps().get(1).bytes() > 0);
-    }
   }
 
   private static long freeBytes(GpuCheckpoints checkpoints) {
@@ -101,48 +63,14 @@ class GpuProcessTest {
   }
 
   @Test
-  void inspectFindsEveryState() {
-    try (Counter counter = Counter.start(machine)) {
-      RunningProcess running = checkpoints.process(counter.pid());
-      LockedProcess locked = running.lock();
-      assertInstanceOf(LockedProcess.class, checkpoints.inspect(counter.pid()));
-      CheckpointedProcess suspended = locked.checkpoint();
-      assertInstanceOf(CheckpointedProcess.class, checkpoints.inspect(counter.pid()));
-      assertEquals(ProcessState.CHECKPOINTED, suspended.state());
-      suspended.resume();
-      assertInstanceOf(RunningProcess.class, checkpoints.inspect(counter.pid()));
+  void handedOnProcessIsNotTouchedByClose(Counter counter) {
+    CheckpointedProcess suspended;
+    try (LockedProcess locked = checkpoints.process(counter.pid()).lock()) {
+      suspended = locked.checkpoint();
     }
-  }
-
-  @Test
-  void leavingATryBlockBringsTheProcessBack() {
-    try (Counter counter = Counter.start(machine)) {
-      assertThrows(
-          ArithmeticException.class,
-          () -> {
-            try (CheckpointedProcess suspended = checkpoints.process(counter.pid()).suspend()) {
-              throw new ArithmeticException(suspended.toString());
-            }
-          });
-      assertRuns(counter, 101);
-      try (LockedProcess locked = checkpoints.process(counter.pid()).lock()) {
-        assertEquals(ProcessState.LOCKED, locked.state());
-      }
-      assertRuns(counter, 102);
-    }
-  }
-
-  @Test
-  void handedOnProcessIsNotTouchedByClose() {
-    try (Counter counter = Counter.start(machine)) {
-      CheckpointedProcess suspended;
-      try (LockedProcess locked = checkpoints.process(counter.pid()).lock()) {
-        suspended = locked.checkpoint();
-      }
-      assertInstanceOf(CheckpointedProcess.class, checkpoints.inspect(counter.pid()));
-      suspended.close();
-      assertRuns(counter, 101);
-    }
+    assertInstanceOf(CheckpointedProcess.class, checkpoints.inspect(counter.pid()));
+    suspended.close();
+    assertRuns(counter, 101);
   }
 
   @Test
@@ -169,19 +97,17 @@ class GpuProcessTest {
   }
 
   @Test
-  void recycledPid() {
-    try (Counter counter = Counter.start(machine)) {
-      ProcessIdentity now = ProcessIdentity.of(counter.pid()).orElseThrow();
-      ProcessIdentity earlier = new ProcessIdentity(now.pid(), now.startTicks() - 1);
-      TrackedProcess target = new TrackedProcess(checkpoints.context(), earlier, GpuUsage.UNKNOWN);
-      RunningProcess stranger =
-          new RunningProcess(
-              StateHandle.next(
-                  TrackedTree.of(target.context, target.identity, List.of(target)), List.of()));
-      NoSuchProcessException e = assertThrows(NoSuchProcessException.class, stranger::lock);
-      assertTrue(e.getMessage().contains("belongs to another process now"), e.getMessage());
-      assertRuns(counter, 101);
-    }
+  void recycledPid(Counter counter) {
+    ProcessIdentity now = ProcessIdentity.of(counter.pid()).orElseThrow();
+    ProcessIdentity earlier = new ProcessIdentity(now.pid(), now.startTicks() - 1);
+    TrackedProcess target = new TrackedProcess(checkpoints.context(), earlier, GpuUsage.UNKNOWN);
+    RunningProcess stranger =
+        new RunningProcess(
+            StateHandle.next(
+                TrackedTree.of(target.context, target.identity, List.of(target)), List.of()));
+    NoSuchProcessException e = assertThrows(NoSuchProcessException.class, stranger::lock);
+    assertTrue(e.getMessage().contains("belongs to another process now"), e.getMessage());
+    assertRuns(counter, 101);
   }
 
   @Test
@@ -194,114 +120,70 @@ class GpuProcessTest {
   }
 
   @Test
-  void wrongOrderAtRunTime() {
-    try (Counter counter = Counter.start(machine)) {
-      RunningProcess running = checkpoints.process(counter.pid());
-      LockedProcess locked = running.lock();
-      assertThrows(StaleStateException.class, running::lock);
-      assertThrows(WrongStateException.class, () -> checkpoints.process(counter.pid()));
-      RunningProcess again = locked.unlock();
-      assertThrows(StaleStateException.class, locked::checkpoint);
-      again.lock().close();
-      assertRuns(counter, 101);
+  void anotherControllerMovedTheProcess(Counter counter) {
+    RunningProcess running = checkpoints.process(counter.pid());
+    try (LockedProcess theirs = checkpoints.process(counter.pid()).lock()) {
+      StaleStateException e = assertThrows(StaleStateException.class, running::lock);
+      assertEquals(ProcessState.LOCKED, e.failure().after());
+      assertEquals(ProcessState.LOCKED, theirs.state());
     }
+    running.lock().close();
+    assertRuns(counter, 101);
   }
 
   @Test
-  void anotherControllerMovedTheProcess() {
-    try (Counter counter = Counter.start(machine)) {
-      RunningProcess running = checkpoints.process(counter.pid());
-      try (LockedProcess theirs = checkpoints.process(counter.pid()).lock()) {
-        StaleStateException e = assertThrows(StaleStateException.class, running::lock);
-        assertEquals(ProcessState.LOCKED, e.failure().after());
-        assertEquals(ProcessState.LOCKED, theirs.state());
-      }
-      running.lock().close();
-      assertRuns(counter, 101);
-    }
+  void lockTimesOutAndTheProcessRunsOn(Counter counter) {
+    RunningProcess running = checkpoints.process(counter.pid());
+    counter.spin(Duration.ofSeconds(3));
+    LockTimeoutException e =
+        assertThrows(LockTimeoutException.class, () -> running.lock(Duration.ofMillis(100)));
+    assertEquals(ProcessState.RUNNING, e.failure().after());
+    assertTrue(e.failure().elapsed().toMillis() >= 100);
+    assertRuns(counter, 101);
   }
 
   @Test
-  void lockTimesOutAndTheProcessRunsOn() {
-    try (Counter counter = Counter.start(machine)) {
-      RunningProcess running = checkpoints.process(counter.pid());
-      counter.spin(Duration.ofSeconds(3));
-      LockTimeoutException e =
-          assertThrows(LockTimeoutException.class, () -> running.lock(Duration.ofMillis(100)));
-      assertEquals(ProcessState.RUNNING, e.failure().after());
-      assertTrue(e.failure().elapsed().toMillis() >= 100);
-      assertRuns(counter, 101);
-    }
+  void impossibleLockTimeoutsAreRefused(Counter counter) {
+    RunningProcess running = checkpoints.process(counter.pid());
+    assertThrows(IllegalArgumentException.class, () -> running.lock(Duration.ofSeconds(-1)));
   }
 
   @Test
-  void impossibleLockTimeoutsAreRefused() {
-    try (Counter counter = Counter.start(machine)) {
-      RunningProcess running = checkpoints.process(counter.pid());
-      assertThrows(IllegalArgumentException.class, () -> running.lock(Duration.ofSeconds(-1)));
-    }
+  void managedMemoryCannotBeSuspended(Counter counter) {
+    counter.allocateManaged();
+    ProcessUnfitException e =
+        assertReason(
+            ProcessUnfitException.class,
+            ProcessUnfitException.Reason.UNSUPPORTED_BY_DRIVER,
+            () -> checkpoints.process(counter.pid()).suspend());
+    assertEquals(ProcessState.RUNNING, e.failure().before());
+    assertEquals(ProcessState.RUNNING, e.failure().after());
+    assertTrue(e.getMessage().endsWith("; pid " + counter.pid() + " is running again"));
+    assertRuns(counter, 101);
   }
 
   @Test
-  void managedMemoryCannotBeSuspended() {
-    try (Counter counter = Counter.start(machine)) {
-      counter.allocateManaged();
-      ProcessUnfitException e =
-          assertReason(
-              ProcessUnfitException.class,
-              ProcessUnfitException.Reason.UNSUPPORTED_BY_DRIVER,
-              () -> checkpoints.process(counter.pid()).suspend());
-      assertEquals(ProcessState.RUNNING, e.failure().before());
-      assertEquals(ProcessState.RUNNING, e.failure().after());
-      assertTrue(e.getMessage().endsWith("; pid " + counter.pid() + " is running again"));
-      assertRuns(counter, 101);
-    }
-  }
-
-  @Test
-  void stoppedProcessIsRefusedBeforeTheCall() throws Exception {
-    try (Counter counter = Counter.start(machine)) {
-      RunningProcess running = checkpoints.process(counter.pid());
-      signal(counter, "STOP");
-      await()
-          .atMost(20, SECONDS)
-          .until(() -> Processes.stat(running.identity()).orElseThrow().isStopped());
-      assertThrows(ProcessStoppedException.class, running::lock);
-      signal(counter, "CONT");
-      running.lock().close();
-      assertRuns(counter, 101);
-    }
-  }
-
-  private static void signal(Workload workload, String name) {
-    assertTrue(workload.isAlive());
-    Signal.send(name, workload.pid());
-  }
-
-  @Test
-  void abandonedLockIsUndoneWhenItComesLate() {
-    try (Counter counter = Counter.start(machine)) {
-      GpuCheckpoints hasty =
-          checkpoints.toBuilder()
-              .timeouts(
-                  Timeouts.builder()
-                      .lock(Duration.ofMillis(100))
-                      .call(Duration.ofSeconds(2))
-                      .transfer(Duration.ofMinutes(1))
-                      .build())
-              .build();
-      machine.faults(Fault.in("cuCheckpointProcessLock").after().hangs());
-      RunningProcess running = hasty.process(counter.pid());
-      assertThrows(OperationTimedOutException.class, running::lock);
-      // The call is still out: nobody else may touch the process.
-      assertThrows(OperationInProgressException.class, running::lock);
-      machine.clearFaults();
-      await()
-          .atMost(20, SECONDS)
-          .ignoreExceptionsInstanceOf(OperationInProgressException.class)
-          .until(() -> checkpoints.inspect(counter.pid()) instanceof RunningProcess);
-      assertRuns(counter, 101);
-    }
+  void abandonedLockIsUndoneWhenItComesLate(Counter counter) {
+    GpuCheckpoints hasty =
+        checkpoints.toBuilder()
+            .timeouts(
+                Timeouts.builder()
+                    .lock(Duration.ofMillis(100))
+                    .call(Duration.ofSeconds(2))
+                    .transfer(Duration.ofMinutes(1))
+                    .build())
+            .build();
+    machine.faults(Fault.in("cuCheckpointProcessLock").after().hangs());
+    RunningProcess running = hasty.process(counter.pid());
+    assertThrows(OperationTimedOutException.class, running::lock);
+    // The call has not returned: no other verb may touch the process.
+    assertThrows(OperationInProgressException.class, running::lock);
+    machine.clearFaults();
+    await()
+        .atMost(20, SECONDS)
+        .ignoreExceptionsInstanceOf(OperationInProgressException.class)
+        .until(() -> checkpoints.inspect(counter.pid()) instanceof RunningProcess);
+    assertRuns(counter, 101);
   }
 
   @Test
@@ -325,25 +207,23 @@ class GpuProcessTest {
   }
 
   @Test
-  void unknownGpuInAPair() {
-    try (Counter counter = Counter.start(machine)) {
-      CheckpointedProcess suspended = checkpoints.process(counter.pid()).suspend();
-      GpuUuid here = checkpoints.gpus().gpus().orElseThrow().get(0).uuid();
-      GpuUuid nowhere = GpuUuid.of("GPU-00000000-1111-2222-3333-444444444444");
-      assertReason(
-          FixAndRetryException.class,
-          FixAndRetryException.Reason.UNKNOWN_GPU,
-          () -> suspended.restore(GpuMap.of(List.of(new GpuPair(nowhere, here)))));
-      suspended.resume();
-      assertRuns(counter, 101);
-    }
+  void unknownGpuInAPair(Counter counter) {
+    CheckpointedProcess suspended = checkpoints.process(counter.pid()).suspend();
+    GpuUuid here = checkpoints.gpus().gpus().orElseThrow().get(0).uuid();
+    GpuUuid nowhere = GpuUuid.of("GPU-00000000-1111-2222-3333-444444444444");
+    assertReason(
+        FixAndRetryException.class,
+        FixAndRetryException.Reason.UNKNOWN_GPU,
+        () -> suspended.restore(GpuMap.of(List.of(new GpuPair(nowhere, here)))));
+    suspended.resume();
+    assertRuns(counter, 101);
   }
 
   @Test
   void noRoomOnTheGpuIsNoticedBeforeTheProcessIsLost() {
     try (RoomOnGpu room = new RoomOnGpu();
         Pattern pattern = room.pattern()) {
-      GpuCheckpoints there = room.checkpoints(state);
+      GpuCheckpoints there = room.checkpoints(machine.stateDirectory());
       CheckpointedProcess suspended = there.process(pattern.pid()).suspend();
       try (Pattern filler = room.pattern()) {
         InsufficientGpuMemoryException e =
@@ -365,7 +245,8 @@ class GpuProcessTest {
   void resumeWaitsForMemory() {
     try (RoomOnGpu room = new RoomOnGpu();
         Pattern pattern = room.pattern()) {
-      CheckpointedProcess suspended = room.checkpoints(state).process(pattern.pid()).suspend();
+      CheckpointedProcess suspended =
+          room.checkpoints(machine.stateDirectory()).process(pattern.pid()).suspend();
       Pattern filler = room.pattern();
       CompletableFuture<RunningProcess> resumed =
           CompletableFuture.supplyAsync(
@@ -382,7 +263,7 @@ class GpuProcessTest {
   void inspectKnowsWhatTheProcessHeldFromTheJournal() {
     try (RoomOnGpu room = new RoomOnGpu();
         Pattern pattern = room.pattern()) {
-      GpuCheckpoints there = room.checkpoints(state);
+      GpuCheckpoints there = room.checkpoints(machine.stateDirectory());
       there.process(pattern.pid()).suspend();
       try (Pattern filler = room.pattern()) {
         assertTrue(filler.isAlive());
@@ -396,27 +277,23 @@ class GpuProcessTest {
   }
 
   @Test
-  void restoreThatRunsOutOfGpuMemoryLosesTheProcess() {
-    try (Counter counter = Counter.start(machine)) {
-      CheckpointedProcess suspended = checkpoints.process(counter.pid()).suspend();
-      machine.faults(Fault.in("cuCheckpointProcessRestore").answers(2));
-      PoisonedProcessException e = assertThrows(PoisonedProcessException.class, suspended::restore);
-      assertEquals(CudaResult.OUT_OF_MEMORY, e.failure().cudaResult());
-      assertThrows(StaleStateException.class, suspended::restore);
-      e.process().end();
-      assertTrue(counter.awaitExit(Duration.ofSeconds(30)));
-    }
+  void restoreThatRunsOutOfGpuMemoryLosesTheProcess(Counter counter) {
+    CheckpointedProcess suspended = checkpoints.process(counter.pid()).suspend();
+    machine.faults(Fault.in("cuCheckpointProcessRestore").answers(2));
+    PoisonedProcessException e = assertThrows(PoisonedProcessException.class, suspended::restore);
+    assertEquals(CudaResult.OUT_OF_MEMORY, e.failure().cudaResult());
+    assertThrows(StaleStateException.class, suspended::restore);
+    e.process().end();
+    assertTrue(counter.awaitExit(Duration.ofSeconds(30)));
   }
 
   @Test
-  void errorWithoutATypeOfItsOwnKeepsItsNumber() {
-    try (Counter counter = Counter.start(machine)) {
-      RunningProcess running = checkpoints.process(counter.pid());
-      machine.faults(Fault.in("cuCheckpointProcessLock").answers(999));
-      CudaDriverException e = assertThrows(CudaDriverException.class, running::lock);
-      assertEquals(999, e.failure().cudaResult().code());
-      assertRuns(counter, 101);
-    }
+  void errorWithoutATypeOfItsOwnKeepsItsNumber(Counter counter) {
+    RunningProcess running = checkpoints.process(counter.pid());
+    machine.faults(Fault.in("cuCheckpointProcessLock").answers(999));
+    CudaDriverException e = assertThrows(CudaDriverException.class, running::lock);
+    assertEquals(999, e.failure().cudaResult().code());
+    assertRuns(counter, 101);
   }
 
   @Test
@@ -427,7 +304,7 @@ class GpuProcessTest {
           assertReason(
               MachineUnfitException.class,
               MachineUnfitException.Reason.DRIVER_TOO_OLD,
-              () -> on(old).process(idle.pid()));
+              () -> checkpoints.toBuilder().cuda(old.directory()).build().process(idle.pid()));
       assertTrue(e.getMessage().contains("12.4"), e.getMessage());
       assertTrue(e.getMessage().contains("cuCheckpointProcessGetState"), e.getMessage());
       assertTrue(e.getMessage().contains("570"), e.getMessage());
@@ -436,7 +313,7 @@ class GpuProcessTest {
 
   @Test
   void noDriverAtAll(@TempDir Path empty) {
-    GpuCheckpoints without = GpuCheckpoints.builder().cuda(empty).stateDirectory(state).build();
+    GpuCheckpoints without = checkpoints.toBuilder().cuda(empty).build();
     try (Workload idle = Workload.idle()) {
       MachineUnfitException e =
           assertReason(

@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.gpuprocess.contract.Launched;
 import dev.gpuprocess.contract.LaunchedTree;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.cuda.Gpu;
@@ -21,13 +22,13 @@ import dev.gpuprocess.error.ProcessStoppedException;
 import dev.gpuprocess.error.RetryLaterException;
 import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.error.WrongStateException;
-import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Job;
 import dev.gpuprocess.fixtures.Signal;
+import dev.gpuprocess.fixtures.SimulatedGpu;
 import dev.gpuprocess.internal.linux.ProcessKey;
-import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.internal.state.StateDirectory;
+import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.options.Timeouts;
 import dev.gpuprocess.process.ProcessIdentity;
@@ -45,18 +46,14 @@ import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.extension.RegisterExtension;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
-/** The typed states of a job over the simulated driver. */
-class GpuTreeTest {
+/** The typed states of a process with one member and with several, over the simulated driver. */
+@SimulatedGpu(gpus = 2, mebibytes = 2048)
+record GpuTreeTest(LaunchedTree tree) {
 
   private static final int MEMBERS = LaunchedTree.MEMBERS;
-
-  @RegisterExtension final LaunchedTree tree = new LaunchedTree();
-
-  private GpuCheckpoints checkpoints() {
-    return tree.checkpoints();
-  }
 
   private void assertRuns(Job job, int members) {
     assertEquals(Collections.nCopies(members, RUNNING), tree.states(job, members));
@@ -70,27 +67,105 @@ class GpuTreeTest {
         .collect(Collectors.toCollection(TreeSet::new));
   }
 
-  @Test
-  void suspendFreesAllGpusAndResumeBringsAllBack() {
-    Job job = tree.launch(4);
-    RunningProcess running = checkpoints().process(job.pid());
-    assertEquals(Set.of(job.member(0), job.member(1), job.member(2)), pids(running));
+  @ParameterizedTest
+  @ValueSource(ints = {1, MEMBERS})
+  void suspendFreesAllGpusAndResumeBringsAllBack(int members) {
+    Launched job = Launched.with(tree, members);
+    RunningProcess running = tree.checkpoints().process(job.pid());
+    assertEquals(Set.copyOf(job.members()), pids(running));
     assertTrue(running.members().stream().allMatch(each -> each.gpuBytes().size() == 1));
+    long freeBefore = freeBytes();
     CheckpointedProcess parked = running.suspend();
-    assertEquals(Collections.nCopies(MEMBERS, CHECKPOINTED), tree.states(job, MEMBERS));
-    for (Gpu gpu : checkpoints().gpus().gpus().orElseThrow()) {
+    job.assertAll(CHECKPOINTED);
+    assertTrue(freeBytes() > freeBefore);
+    for (Gpu gpu : tree.checkpoints().gpus().gpus().orElseThrow()) {
       assertEquals(List.of(), gpu.users());
     }
     assertTrue(parked.members().stream().allMatch(each -> each.gpuBytes().size() == 1));
-    assertEquals(MEMBERS, tree.entries(), "one entry for each member");
+    assertEquals(members, tree.entries(), "one entry for each member");
     RunningProcess again = parked.resume();
     List<String> steps = again.steps().stream().map(Step::name).toList();
     for (String step : List.of("lock", "checkpoint", "restore", "unlock")) {
-      assertEquals(MEMBERS, Collections.frequency(steps, step), steps::toString);
+      assertEquals(members, Collections.frequency(steps, step), steps::toString);
     }
+    assertEquals(4 * members, steps.size(), steps::toString);
     assertTrue(steps.lastIndexOf("lock") < steps.indexOf("checkpoint"), steps::toString);
     assertTrue(steps.lastIndexOf("restore") < steps.indexOf("unlock"), steps::toString);
-    assertRuns(job, MEMBERS);
+    assertTrue(again.steps().get(steps.indexOf("checkpoint")).bytes() > 0);
+    job.assertRuns();
+  }
+
+  @ParameterizedTest
+  @ValueSource(ints = {1, MEMBERS})
+  void eachVerbLeadsToTheNextStateAndWrongOrderIsRefused(int members) {
+    Launched job = Launched.with(tree, members);
+    RunningProcess running = tree.checkpoints().process(job.pid());
+    LockedProcess locked = running.lock();
+    job.assertAll(LOCKED);
+    assertInstanceOf(LockedProcess.class, tree.checkpoints().inspect(job.pid()));
+    assertThrows(StaleStateException.class, running::lock);
+    assertThrows(StaleStateException.class, running::suspend);
+    assertThrows(WrongStateException.class, () -> tree.checkpoints().process(job.pid()));
+    CheckpointedProcess checkpointed = locked.checkpoint();
+    assertEquals(CHECKPOINTED, checkpointed.state());
+    assertInstanceOf(CheckpointedProcess.class, tree.checkpoints().inspect(job.pid()));
+    assertThrows(WrongStateException.class, () -> tree.checkpoints().process(job.pid()));
+    LockedProcess restored = checkpointed.restore();
+    assertInstanceOf(LockedProcess.class, tree.checkpoints().inspect(job.pid()));
+    RunningProcess again = restored.unlock();
+    assertThrows(StaleStateException.class, restored::checkpoint);
+    assertInstanceOf(RunningProcess.class, tree.checkpoints().inspect(job.pid()));
+    again.lock().close();
+    job.assertRuns();
+  }
+
+  @ParameterizedTest
+  @ValueSource(ints = {1, MEMBERS})
+  void leavingATryBlockBringsTheProcessBack(int members) {
+    Launched job = Launched.with(tree, members);
+    assertThrows(
+        ArithmeticException.class,
+        () -> {
+          try (CheckpointedProcess parked = tree.checkpoints().process(job.pid()).suspend()) {
+            throw new ArithmeticException(parked.toString());
+          }
+        });
+    job.assertRuns();
+    try (LockedProcess locked = tree.checkpoints().process(job.pid()).lock()) {
+      assertEquals(LOCKED, locked.state());
+    }
+    job.assertRuns();
+  }
+
+  @ParameterizedTest
+  @ValueSource(ints = {1, MEMBERS})
+  void stoppedMemberIsNamedBeforeAnythingIsTouched(int members) {
+    Launched job = Launched.with(tree, members);
+    RunningProcess running = tree.checkpoints().process(job.pid());
+    int member = job.members().get(members / 2);
+    Signal.send("STOP", member);
+    try {
+      awaitStop(member);
+      ProcessStoppedException e = assertThrows(ProcessStoppedException.class, running::suspend);
+      assertTrue(e.getMessage().contains("process " + member), e.getMessage());
+      assertThrows(ProcessStoppedException.class, running::lock);
+      assertThrows(ProcessStoppedException.class, () -> tree.checkpoints().inspect(job.pid()));
+    } finally {
+      Signal.send("CONT", member);
+    }
+    running.lock().close();
+    job.assertRuns();
+  }
+
+  @Test
+  void treeWithoutCudaIsRefused() {
+    Job job = tree.launch(0, 0);
+    assertThrows(NotCudaProcessException.class, () -> tree.checkpoints().process(job.pid()));
+    assertThrows(NoSuchProcessException.class, () -> tree.checkpoints().process(0));
+  }
+
+  private long freeBytes() {
+    return tree.checkpoints().gpus().gpus().orElseThrow().stream().mapToLong(Gpu::freeBytes).sum();
   }
 
   private static List<GpuUuid> gpusOf(GpuProcess job) {
@@ -100,73 +175,26 @@ class GpuTreeTest {
   @Test
   void membersGoToEachOthersGpusAndBack() {
     Job job = tree.launch(2);
-    RunningProcess running = checkpoints().process(job.pid());
+    RunningProcess running = tree.checkpoints().process(job.pid());
     List<GpuUuid> before = gpusOf(running);
     List<GpuUuid> both = before.stream().distinct().toList();
     assertEquals(2, both.size());
     ResumeOptions swapped =
         ResumeOptions.builder().gpus(GpuMap.swap(both.get(0), both.get(1))).build();
     running.suspend().resume(swapped);
-    RunningProcess there = checkpoints().process(job.pid());
+    RunningProcess there = tree.checkpoints().process(job.pid());
     assertEquals(
         before.stream().map(gpu -> both.get(1 - both.indexOf(gpu))).toList(), gpusOf(there));
     assertRuns(job, MEMBERS);
     there.suspend().resume(swapped);
-    assertEquals(before, gpusOf(checkpoints().process(job.pid())));
+    assertEquals(before, gpusOf(tree.checkpoints().process(job.pid())));
     assertRuns(job, MEMBERS);
-  }
-
-  @Test
-  void eachVerbLeadsToTheNextState() {
-    Job job = tree.launch(2);
-    RunningProcess running = checkpoints().process(job.pid());
-    LockedProcess locked = running.lock();
-    assertEquals(Collections.nCopies(MEMBERS, LOCKED), tree.states(job, MEMBERS));
-    assertThrows(StaleStateException.class, running::suspend);
-    CheckpointedProcess checkpointed = locked.checkpoint();
-    assertInstanceOf(CheckpointedProcess.class, checkpoints().inspect(job.pid()));
-    assertThrows(WrongStateException.class, () -> checkpoints().process(job.pid()));
-    LockedProcess restored = checkpointed.restore();
-    assertInstanceOf(LockedProcess.class, checkpoints().inspect(job.pid()));
-    restored.unlock();
-    assertRuns(job, MEMBERS);
-  }
-
-  @Test
-  void leavingATryBlockBringsTheJobBack() {
-    Job job = tree.launch(0);
-    try (CheckpointedProcess parked = checkpoints().process(job.pid()).suspend()) {
-      assertEquals(CHECKPOINTED, parked.state());
-    }
-    try (LockedProcess locked = checkpoints().process(job.pid()).lock()) {
-      assertEquals(LOCKED, locked.state());
-    }
-    assertRuns(job, MEMBERS);
-  }
-
-  @Test
-  void treeWithoutCudaIsRefused() {
-    Job job = tree.launch(0, 0);
-    assertThrows(NotCudaProcessException.class, () -> checkpoints().process(job.pid()));
-    assertThrows(NoSuchProcessException.class, () -> checkpoints().process(0));
-  }
-
-  @Test
-  void processIsAJobOfOneMember() {
-    try (Counter counter = Counter.start(tree.machine())) {
-      RunningProcess job = checkpoints().process(counter.pid());
-      assertEquals(Set.of((int) counter.pid()), pids(job));
-      CheckpointedProcess parked = job.suspend();
-      assertInstanceOf(CheckpointedProcess.class, checkpoints().inspect(counter.pid()));
-      parked.resume();
-      assertEquals(101, counter.increment());
-    }
   }
 
   @Test
   void memberThatCameMeanwhileIsLockedToo() {
     Job job = tree.launch(0);
-    RunningProcess running = checkpoints().process(job.pid());
+    RunningProcess running = tree.checkpoints().process(job.pid());
     int newcomer = job.spawn();
     CheckpointedProcess parked = running.suspend();
     assertTrue(pids(parked).contains(job.member(newcomer)));
@@ -178,7 +206,7 @@ class GpuTreeTest {
   @Test
   void memberThatEndedIsNoMember() {
     Job job = tree.launch(0);
-    CheckpointedProcess parked = checkpoints().process(job.pid()).suspend();
+    CheckpointedProcess parked = tree.checkpoints().process(job.pid()).suspend();
     int ended = job.member(2);
     job.end(2);
     Workload.await(() -> ProcessIdentity.of(ended).isEmpty(), "the member to end");
@@ -191,16 +219,16 @@ class GpuTreeTest {
   void memberThatLeftTheTreeIsNotForgotten() {
     Job job = tree.launch(0);
     int below = job.spawnBelow();
-    CheckpointedProcess parked = checkpoints().process(job.pid()).suspend();
+    CheckpointedProcess parked = tree.checkpoints().process(job.pid()).suspend();
     job.endBetween();
     Workload.await(
         () ->
-            !checkpoints().context().state().path().toString().isEmpty()
+            !tree.checkpoints().context().state().path().toString().isEmpty()
                 && isReparented(job, below),
         "the member to be reparented");
     assertTrue(pids(parked).contains(job.member(below)));
     // Another controller knows it from the journal.
-    GpuProcess found = checkpoints().inspect(job.pid());
+    GpuProcess found = tree.checkpoints().inspect(job.pid());
     assertTrue(pids(found).contains(job.member(below)));
     parked.resume();
     assertRuns(job, MEMBERS + 1);
@@ -210,16 +238,16 @@ class GpuTreeTest {
   void membersOfARootThatEndedAreFound() {
     Job job = tree.launch(0);
     int left = job.member(job.spawnBelow());
-    CheckpointedProcess parked = checkpoints().process(job.pid()).suspend();
+    CheckpointedProcess parked = tree.checkpoints().process(job.pid()).suspend();
     job.endBetween();
     job.close();
     Workload.await(() -> parked.members().size() == 1, "the others to die with the root");
     CheckpointedProcess found =
-        assertInstanceOf(CheckpointedProcess.class, checkpoints().inspect(job.pid()));
+        assertInstanceOf(CheckpointedProcess.class, tree.checkpoints().inspect(job.pid()));
     assertEquals(Set.of(left), pids(found));
     found.resume();
     Workload.await(() -> ProcessHandle.of(left).isEmpty(), "the last one to see that it is alone");
-    assertThrows(NoSuchProcessException.class, () -> checkpoints().inspect(job.pid()));
+    assertThrows(NoSuchProcessException.class, () -> tree.checkpoints().inspect(job.pid()));
     assertThrows(NoSuchProcessException.class, parked::resume);
     assertEquals(0, tree.entries(), "nothing is left to mend");
   }
@@ -227,12 +255,12 @@ class GpuTreeTest {
   @Test
   void comesBackWithoutAStateDirectory() throws Exception {
     Job job = tree.launch(0);
-    CheckpointedProcess parked = checkpoints().process(job.pid()).suspend();
+    CheckpointedProcess parked = tree.checkpoints().process(job.pid()).suspend();
     assertEquals(MEMBERS, parked.members().size());
     Path aside = tree.directory().resolve("aside");
     Files.move(tree.state(), aside);
     Files.createFile(tree.state());
-    assertInstanceOf(CheckpointedProcess.class, checkpoints().inspect(job.pid()))
+    assertInstanceOf(CheckpointedProcess.class, tree.checkpoints().inspect(job.pid()))
         .resume(ResumeOptions.builder().needs(Map.of()).build());
     assertEquals(Collections.nCopies(MEMBERS, RUNNING), tree.states(job, MEMBERS));
     LaunchedTree.assertGoesOn(job, MEMBERS);
@@ -254,7 +282,7 @@ class GpuTreeTest {
       each.get(2 * LaunchedTree.patience().toSeconds(), TimeUnit.SECONDS);
     }
     // A close may have waited in vain for the other one.
-    if (checkpoints().inspect(job.pid()) instanceof CheckpointedProcess left) {
+    if (tree.checkpoints().inspect(job.pid()) instanceof CheckpointedProcess left) {
       left.resume();
     }
     assertRuns(job, MEMBERS + 1);
@@ -263,7 +291,7 @@ class GpuTreeTest {
 
   private void suspendAndResume(long root) {
     for (int round = 0; round < 5; round++) {
-      try (CheckpointedProcess parked = checkpoints().process(root).suspend()) {
+      try (CheckpointedProcess parked = tree.checkpoints().process(root).suspend()) {
         assertEquals(CHECKPOINTED, parked.state());
       } catch (RetryLaterException | FixAndRetryException e) {
         // The other one was first.
@@ -284,7 +312,7 @@ class GpuTreeTest {
     Job job = tree.launch(1);
     job.stopLoader();
     awaitStop(job.loader(0));
-    checkpoints().process(job.pid()).suspend().resume();
+    tree.checkpoints().process(job.pid()).suspend().resume();
     job.continueLoader();
     assertRuns(job, MEMBERS);
   }
@@ -295,36 +323,20 @@ class GpuTreeTest {
   }
 
   @Test
-  void stoppedMemberIsNamedBeforeAnythingIsTouched() throws Exception {
-    Job job = tree.launch(0);
-    RunningProcess running = checkpoints().process(job.pid());
-    String member = Integer.toString(job.member(1));
-    Signal.send("STOP", job.member(1));
-    try {
-      awaitStop(job.member(1));
-      ProcessStoppedException e = assertThrows(ProcessStoppedException.class, running::suspend);
-      assertTrue(e.getMessage().contains("process " + member), e.getMessage());
-      assertThrows(ProcessStoppedException.class, () -> checkpoints().inspect(job.pid()));
-    } finally {
-      Signal.send("CONT", job.member(1));
-    }
-    assertRuns(job, MEMBERS);
-  }
-
-  @Test
   void membersInSeveralStatesAreMended() {
     Job job = tree.launch(2);
-    LockedProcess locked = checkpoints().process(job.member(0)).lock();
-    CheckpointedProcess suspended = checkpoints().process(job.member(1)).suspend();
-    GpuProcess found = checkpoints().inspect(job.pid());
+    LockedProcess locked = tree.checkpoints().process(job.member(0)).lock();
+    CheckpointedProcess suspended = tree.checkpoints().process(job.member(1)).suspend();
+    GpuProcess found = tree.checkpoints().inspect(job.pid());
     CheckpointedProcess half = assertInstanceOf(CheckpointedProcess.class, found);
     half.resume();
     assertRuns(job, MEMBERS);
     assertThrows(StaleStateException.class, locked::unlock);
     assertThrows(StaleStateException.class, suspended::resume);
 
-    LockedProcess again = checkpoints().process(job.member(2)).lock();
-    LockedProcess part = assertInstanceOf(LockedProcess.class, checkpoints().inspect(job.pid()));
+    LockedProcess again = tree.checkpoints().process(job.member(2)).lock();
+    LockedProcess part =
+        assertInstanceOf(LockedProcess.class, tree.checkpoints().inspect(job.pid()));
     WrongStateException e = assertThrows(WrongStateException.class, part::checkpoint);
     assertTrue(e.getMessage().contains("half way"), e.getMessage());
     part.unlock();
@@ -336,7 +348,7 @@ class GpuTreeTest {
   void nobodyIsBroughtBackAloneWhileAnotherVerbWorksOnAMember() {
     Job job = tree.launch(0);
     CheckpointedProcess parked =
-        checkpoints().toBuilder()
+        tree.checkpoints().toBuilder()
             .timeouts(Timeouts.builder().call(Duration.ofMillis(300)).build())
             .build()
             .process(job.pid())

@@ -14,7 +14,7 @@ final class GpuUsageInNamespace {
   /** With the directory of the machine. */
   public static void main(String[] args) {
     Optional<GpuReading> reading = LibNvml.in(Path.of(args[0])).read();
-    // The number of the process outside is free here, or that of somebody else.
+    // The pid of the process outside is free here, or another process has it.
     int pid = reading.orElseThrow().gpus().get(0).users().get(0).pid();
     System.out.println(GpuUsage.of(pid, reading));
     System.out.println(reading.get().gpus().get(0).users().get(0).bytes().isPresent());

@@ -29,11 +29,13 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalLong;
 import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /** What a process held on its GPUs, where that is not known. */
 @OutsideUse("A5")
+@Tag("slow")
 class GpuUsageTest {
 
   private static final long MIB = 1 << 20;
@@ -78,7 +80,8 @@ class GpuUsageTest {
             () -> found.resume(told));
       }
       room.awaitFree(RoomOnGpu.GPU_MIB);
-      // Less is free than it can have held, with a context of the largest size; but it is told.
+      // Less is free than it can have held, with a context of the largest size; but the need is
+      // known.
       assertReason(
           InsufficientGpuMemoryException.class,
           InsufficientGpuMemoryException.Reason.UNKNOWN_NEED,
@@ -175,7 +178,7 @@ class GpuUsageTest {
         Pattern pattern = Pattern.launch(RoomOnGpu.PATTERN_MIB).gpu(1).on(room.machine).start()) {
       GpuCheckpoints checkpoints = room.checkpoints(state);
       List<Gpu> gpus = checkpoints.gpus().gpus().orElseThrow();
-      // Read once to prepare memory, and once more at the checkpoint.
+      // Read once to prepare memory, and again at the checkpoint.
       room.machine.faults(Fault.in("nvmlDeviceGetMemoryInfo").call(4).answers(GPU_LOST));
       CheckpointedProcess suspended = checkpoints.process(pattern.pid()).suspend();
       room.machine.clearFaults();

@@ -6,7 +6,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.function.Consumer;
 
-/** A verb on a thread of its own that stops after its first lock, until it is let go. */
+/** A verb on a thread of its own that stops after its first lock until it is released. */
 final class HeldVerb implements AutoCloseable {
 
   private final CountDownLatch locked = new CountDownLatch(1);

@@ -12,6 +12,7 @@ import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.fixtures.SimulatedGpu;
 import dev.gpuprocess.internal.pool.HostMemoryPool;
 import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.proc.ProcFs;
@@ -23,39 +24,22 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.io.TempDir;
 
 /** The host memory in which the GPU memory of suspended processes is. */
 @RequiresRoot("traces other processes")
-class HostMemoryTest {
+@SimulatedGpu
+@Tag("slow")
+record HostMemoryTest(SimulatedDriver machine, GpuCheckpoints checkpoints) {
 
   private static final int MIB = 160;
   private static final Path TMPFS = Path.of("/dev/shm");
   private static final String POLLS = "polls wait for the unlock";
   private static final String WHOLE = "ok %s bytes".formatted((long) MIB << 20);
 
-  @TempDir Path state;
-
-  private SimulatedDriver machine;
-  private GpuCheckpoints checkpoints;
-
-  @BeforeEach
-  void start() {
-    machine = SimulatedDriver.create();
-    checkpoints = GpuCheckpoints.builder().cuda(machine.directory()).stateDirectory(state).build();
-  }
-
-  @AfterEach
-  void stop() {
-    machine.clearFaults();
-    machine.close();
-  }
-
   private Pattern start(int mebibytes) {
-    return Pattern.launch(mebibytes).on(machine).notOurChild().start();
+    return machine.start(Pattern.launch(mebibytes).notOurChild());
   }
 
   private static String note(CheckpointedProcess suspended) {
@@ -66,7 +50,7 @@ class HostMemoryTest {
         .orElseThrow();
   }
 
-  /** The threads that somebody traces. */
+  /** Returns the threads that have a tracer. */
   private static List<Integer> traced(Pattern pattern) {
     return ProcFs.tasks(pattern.pid()).stream()
         .map(ProcStat::pid)

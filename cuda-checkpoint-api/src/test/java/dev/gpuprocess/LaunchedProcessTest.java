@@ -212,7 +212,7 @@ class LaunchedProcessTest {
     assertNothingIsLeftSince(before);
   }
 
-  /** Somebody kills whatever starts a job, until a start has failed because of that. */
+  /** Kills the process that starts a job, until a start fails because of that. */
   @Test
   @RequiresRoot("makes namespaces")
   void startThatIsKilledIsRefusedAndNothingIsLeft() throws Exception {

@@ -7,30 +7,28 @@ import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
-import dev.gpuprocess.contract.CountingJob;
+import dev.gpuprocess.contract.JournalFiles;
 import dev.gpuprocess.contract.OutsideUse;
+import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
+import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.fixtures.SimulatedGpu;
 import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.progress.Step;
 import dev.gpuprocess.progress.StepListener;
-import java.io.IOException;
-import java.nio.file.Files;
-import java.nio.file.Path;
 import java.time.Duration;
+import java.util.List;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Consumer;
-import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.extension.RegisterExtension;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
-/** What becomes of the process when what the caller gave us throws more than an exception. */
+/** The process after a listener of the caller has thrown an error. */
 @OutsideUse("A13")
-class ListenerErrorsTest {
-
-  @RegisterExtension final CountingJob job = new CountingJob();
+@SimulatedGpu
+record ListenerErrorsTest(SimulatedDriver machine, GpuCheckpoints checkpoints, Counter counter) {
 
   private static final class Failing implements StepListener {
 
@@ -65,20 +63,14 @@ class ListenerErrorsTest {
     }
   }
 
-  private long entries() throws IOException {
-    try (Stream<Path> files = Files.list(job.state())) {
-      return files.filter(file -> file.toString().endsWith(".process")).count();
-    }
-  }
-
-  private void assertThrown(Failing listener, Consumer<RunningProcess> verbs) throws IOException {
+  private void assertThrown(Failing listener, Consumer<RunningProcess> verbs) {
     RunningProcess running =
-        job.checkpoints().toBuilder().listener(listener).build().process(job.pid());
+        checkpoints.toBuilder().listener(listener).build().process(counter.pid());
     assertSame(listener.error, assertThrows(Error.class, () -> verbs.accept(running)));
-    assertInstanceOf(RunningProcess.class, job.checkpoints().inspect(job.pid()));
-    assertEquals(0, entries(), "nothing is left to mend");
-    assertEquals(101, job.counter().increment());
-    job.checkpoints().process(job.pid()).suspend().resume();
+    assertInstanceOf(RunningProcess.class, checkpoints.inspect(counter.pid()));
+    assertEquals(List.of(), JournalFiles.in(machine.stateDirectory()), "nothing is left to mend");
+    assertEquals(101, counter.increment());
+    checkpoints.process(counter.pid()).suspend().resume();
     assertEquals(0, GpuCheckpoints.abandonedCalls());
   }
 
@@ -87,15 +79,14 @@ class ListenerErrorsTest {
     "lock, started", "lock, finished", "checkpoint, started", "checkpoint, finished",
     "restore, started", "restore, finished", "unlock, started", "unlock, finished"
   })
-  void cycle_listenerThrowsAnError_reachesTheCallerWithTheProcessRunning(String step, String moment)
-      throws IOException {
+  void cycle_listenerThrowsAnError_reachesTheCallerWithTheProcessRunning(
+      String step, String moment) {
     assertThrown(new Failing(step, moment), running -> running.suspend().resume());
   }
 
   @ParameterizedTest
   @CsvSource({"lock, finished", "checkpoint, finished", "restore, finished", "unlock, started"})
-  void tryBlocks_listenerThrowsAnError_leaveTheProcessRunning(String step, String moment)
-      throws IOException {
+  void tryBlocks_listenerThrowsAnError_leaveTheProcessRunning(String step, String moment) {
     assertThrown(
         new Failing(step, moment),
         running -> {
@@ -107,15 +98,15 @@ class ListenerErrorsTest {
   }
 
   @Test
-  void suspend_itFailsAndTheListenerToo_failureIsThrownWithTheError() throws IOException {
+  void suspend_itFailsAndTheListenerToo_failureIsThrownWithTheError() {
     Failing listener = new Failing("checkpoint", "failed");
-    job.machine().faults(Fault.in("cuCheckpointProcessCheckpoint").answers(801));
+    machine.faults(Fault.in("cuCheckpointProcessCheckpoint").answers(801));
     RunningProcess running =
-        job.checkpoints().toBuilder().listener(listener).build().process(job.pid());
+        checkpoints.toBuilder().listener(listener).build().process(counter.pid());
     RuntimeException failed = assertThrows(RuntimeException.class, running::suspend);
     assertSame(listener.error, failed.getSuppressed()[0]);
-    assertEquals(0, entries());
-    assertEquals(101, job.counter().increment());
+    assertEquals(List.of(), JournalFiles.in(machine.stateDirectory()));
+    assertEquals(101, counter.increment());
   }
 
   @Test

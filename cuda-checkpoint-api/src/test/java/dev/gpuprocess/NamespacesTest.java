@@ -9,15 +9,17 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
+import dev.gpuprocess.contract.JournalFiles;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.SimulatedDriver;
-import dev.gpuprocess.internal.linux.ProcessKey;
-import dev.gpuprocess.internal.reservation.Reservations;
+import dev.gpuprocess.fixtures.SimulatedGpu;
 import dev.gpuprocess.internal.state.Journal;
 import dev.gpuprocess.internal.state.JournalEntry;
+import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.state.ProcessLock;
+import dev.gpuprocess.internal.reservation.Reservations;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.progress.RecoveryOutcome;
 import java.io.IOException;
@@ -30,70 +32,50 @@ import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.io.TempDir;
 
 /**
  * A host and a container with one state directory: in the container every process has another pid.
  */
 @OutsideUse("A9")
+@SimulatedGpu
 class NamespacesTest {
 
   private static final Duration PATIENCE = Duration.ofSeconds(30);
 
-  @TempDir Path directory;
-  private Path state;
   private SimulatedDriver machine;
   private GpuCheckpoints checkpoints;
   private RemoteController container;
 
   @BeforeEach
-  void start() throws IOException, InterruptedException {
+  void start(SimulatedDriver machine, GpuCheckpoints checkpoints)
+      throws IOException, InterruptedException {
     assumeTrue(
         new ProcessBuilder("unshare", "--pid", "--fork", "--mount-proc", "true").start().waitFor()
             == 0,
         "no pid namespace can be made here");
-    state = directory.resolve("state");
-    machine = SimulatedDriver.create();
-    checkpoints = GpuCheckpoints.builder().cuda(machine.directory()).stateDirectory(state).build();
-    container = RemoteController.inNamespace(machine, state);
+    this.machine = machine;
+    this.checkpoints = checkpoints;
+    container = RemoteController.inNamespace(machine, machine.stateDirectory());
   }
 
   @AfterEach
   void end() {
     if (container != null) {
       container.close();
-      machine.close();
-    }
-  }
-
-  /** Rewrites the journal entries as if their controller had died: none has this start time. */
-  private void controllerDies() throws IOException {
-    for (Path entry : entries()) {
-      String text = Files.readString(entry);
-      Files.writeString(entry, text.replaceAll("controller.start=\\d+", "controller.start=1"));
-    }
-  }
-
-  private List<Path> entries() throws IOException {
-    try (var files = Files.newDirectoryStream(state, "*.process")) {
-      return List.copyOf(
-          java.util.stream.StreamSupport.stream(files.spliterator(), false).toList());
     }
   }
 
   @Test
-  void recover_inAContainer_leavesTheHostsProcessesToTheHost() throws IOException {
-    try (Counter counter = Counter.start(machine)) {
-      CheckpointedProcess left = checkpoints.process(counter.pid()).suspend();
-      assertEquals("[IN_USE]", container.say("recover", 0));
-      controllerDies();
-      assertEquals("[IN_USE]", container.say("recover", 0), "whose host could tell that?");
-      assertEquals(1, entries().size());
-      Recovered found = checkpoints.recover().get(0);
-      assertEquals(RecoveryOutcome.SUSPENDED, found.outcome());
-      found.suspended().resume();
-      assertEquals(101, counter.increment(), left::toString);
-    }
+  void recover_inAContainer_leavesTheHostsProcessesToTheHost(Counter counter) throws IOException {
+    CheckpointedProcess left = checkpoints.process(counter.pid()).suspend();
+    assertEquals("[IN_USE]", container.say("recover", 0));
+    JournalFiles.controllerDies(machine.stateDirectory());
+    assertEquals("[IN_USE]", container.say("recover", 0), "whose host could tell that?");
+    assertEquals(1, JournalFiles.in(machine.stateDirectory()).size());
+    Recovered found = checkpoints.recover().get(0);
+    assertEquals(RecoveryOutcome.SUSPENDED, found.outcome());
+    found.suspended().resume();
+    assertEquals(101, counter.increment(), left::toString);
   }
 
   @Test
@@ -143,7 +125,7 @@ class NamespacesTest {
     assertEquals(
         List.of(RecoveryOutcome.GONE),
         checkpoints.recover().stream().map(Recovered::outcome).toList());
-    assertEquals(List.of(), entries());
+    assertEquals(List.of(), JournalFiles.in(machine.stateDirectory()));
     assertEquals(List.of("recovery"), checkpoints.context().state().lockNames());
   }
 
@@ -183,18 +165,16 @@ class NamespacesTest {
   }
 
   @Test
-  void entry_ofAnEarlierBoot_isForgottenWhoeverHasThePid() throws IOException {
-    try (Counter counter = Counter.start(machine)) {
-      LockedProcess locked = checkpoints.process(counter.pid()).lock();
-      Path entry = entries().get(0);
-      String text = Files.readString(entry);
-      Files.writeString(entry, text.replaceAll("boot=.*", "boot=another"));
-      assertEquals(
-          List.of(RecoveryOutcome.GONE),
-          checkpoints.recover().stream().map(Recovered::outcome).toList());
-      assertEquals(List.of(), entries());
-      locked.unlock();
-      assertEquals(101, counter.increment());
-    }
+  void entry_ofAnEarlierBoot_isForgottenWhoeverHasThePid(Counter counter) throws IOException {
+    LockedProcess locked = checkpoints.process(counter.pid()).lock();
+    Path entry = JournalFiles.in(machine.stateDirectory()).get(0);
+    String text = Files.readString(entry);
+    Files.writeString(entry, text.replaceAll("boot=.*", "boot=another"));
+    assertEquals(
+        List.of(RecoveryOutcome.GONE),
+        checkpoints.recover().stream().map(Recovered::outcome).toList());
+    assertEquals(List.of(), JournalFiles.in(machine.stateDirectory()));
+    locked.unlock();
+    assertEquals(101, counter.increment());
   }
 }

@@ -14,6 +14,7 @@ import dev.gpuprocess.error.ProcessUnfitException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Launch;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.fixtures.SimulatedGpu;
 import dev.gpuprocess.fixtures.Workload;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -21,12 +22,12 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
-import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /** Ranks that use NCCL are recognised, and the settings that they lack are named. */
+@SimulatedGpu(mebibytes = 1024)
 class NcclTest {
 
   private static final Map<String, String> ALL =
@@ -37,31 +38,24 @@ class NcclTest {
           "USE_LIBUV", "0");
 
   @TempDir Path directory;
-  private SimulatedDriver machine;
-  private GpuCheckpoints checkpoints;
+  private final SimulatedDriver machine;
+  private final GpuCheckpoints checkpoints;
   private Path library;
 
+  NcclTest(SimulatedDriver machine, GpuCheckpoints checkpoints) {
+    this.machine = machine;
+    this.checkpoints = checkpoints.toBuilder().criu(new StubCriu()).build();
+  }
+
   @BeforeEach
-  void buildMachine() throws IOException {
-    machine = SimulatedDriver.builder().memory(1L << 30).create();
-    checkpoints =
-        GpuCheckpoints.builder()
-            .cuda(machine.directory())
-            .criu(new StubCriu())
-            .stateDirectory(directory.resolve("state"))
-            .build();
+  void writeLibrary() throws IOException {
     library = Files.writeString(directory.resolve("libnccl.so.2"), "not really");
   }
 
-  @AfterEach
-  void removeMachine() {
-    machine.close();
-  }
-
   private Counter rank(Map<String, String> environment) {
-    Launch<Counter> launch = Counter.launch().on(machine);
+    Launch<Counter> launch = Counter.launch();
     environment.forEach(launch::environment);
-    Counter rank = launch.start();
+    Counter rank = machine.start(launch);
     rank.ask("map " + library);
     return rank;
   }
@@ -83,7 +77,7 @@ class NcclTest {
   void theSettingsThatOneOfTheRanksLacksAreNamed() {
     String all = "NCCL_P2P_DISABLE=1 NCCL_NVLS_ENABLE=0 NCCL_SHM_DISABLE=1 USE_LIBUV=0";
     try (Counter first = rank(Map.of())) {
-      assertEquals(List.of(), told(first), "one rank shares memory with nobody");
+      assertEquals(List.of(), told(first), "a single rank shares no memory");
       try (Counter second = rank(ALL)) {
         assertMissing(first, all);
         assertMissing(second, all);

@@ -6,18 +6,16 @@ import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.gpuprocess.contract.JournalFiles;
 import dev.gpuprocess.doctor.Diagnosis;
 import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.options.Timeouts;
 import dev.gpuprocess.progress.RecoveryOutcome;
-import java.io.IOException;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
-import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -68,26 +66,13 @@ class PoisonMemoryTest {
     return assertInstanceOf(PoisonedProcess.class, controller().inspect(pattern.pid()));
   }
 
-  private List<Path> entries() throws IOException {
-    try (Stream<Path> files = Files.list(state)) {
-      return files.filter(file -> file.toString().endsWith(".process")).toList();
-    }
-  }
-
-  private void controllerDies() throws IOException {
-    for (Path entry : entries()) {
-      Files.writeString(
-          entry, Files.readString(entry).replaceAll("controller.start=\\d+", "controller.start=1"));
-    }
-  }
-
   @Test
   void inspectKnowsIt() {
     assertEquals("process " + pattern.pid() + ", poisoned", found().toString());
   }
 
   @Test
-  void doctorCallsItAProblemAndNotHealthy() throws IOException {
+  void doctorCallsItAProblemAndNotHealthy() {
     for (int i = 0; i < 2; i++) {
       Diagnosis diagnosis = controller().doctor(pattern.pid());
       assertEquals(1, diagnosis.problems().size(), diagnosis::toString);
@@ -96,18 +81,18 @@ class PoisonMemoryTest {
       assertTrue(text.contains("end it and restore an image of it"), text);
       assertFalse(diagnosis.toString().contains("there is room"), diagnosis::toString);
       assertFalse(diagnosis.toString().contains("recover()"), diagnosis::toString);
-      controllerDies();
+      JournalFiles.controllerDies(state);
     }
   }
 
   @Test
-  void recoverReportsIt_alsoWhenTheControllerHasDied() throws IOException {
+  void recoverReportsIt_alsoWhenTheControllerHasDied() {
     for (int i = 0; i < 2; i++) {
       List<Recovered> all = controller().recover();
       assertEquals(1, all.size(), all::toString);
       assertEquals(RecoveryOutcome.POISONED, all.get(0).outcome());
       assertEquals(pattern.pid(), all.get(0).process().pid());
-      controllerDies();
+      JournalFiles.controllerDies(state);
     }
     found();
   }
@@ -123,17 +108,17 @@ class PoisonMemoryTest {
   }
 
   @Test
-  void recordIsRemovedWithTheProcess() throws IOException {
+  void recordIsRemovedWithTheProcess() {
     found().end();
-    assertEquals(List.of(), entries());
+    assertEquals(List.of(), JournalFiles.in(state));
     assertTrue(pattern.awaitExit(Duration.ofSeconds(30)));
   }
 
   @Test
-  void recordOfOneThatEndedByItselfIsRemovedByARecovery() throws IOException {
+  void recordOfOneThatEndedByItselfIsRemovedByARecovery() {
     pattern.kill();
     assertTrue(pattern.awaitExit(Duration.ofSeconds(30)));
     assertEquals(RecoveryOutcome.GONE, controller().recover().get(0).outcome());
-    assertEquals(List.of(), entries());
+    assertEquals(List.of(), JournalFiles.in(state));
   }
 }

@@ -9,12 +9,14 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.gpuprocess.contract.JournalFiles;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.StateDirectoryException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.Signal;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.fixtures.SimulatedGpu;
 import dev.gpuprocess.fixtures.Workload;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.options.Timeouts;
@@ -30,35 +32,20 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.stream.Stream;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.io.TempDir;
 
-/** What is listed of the processes of a machine; nothing of it changes them. */
-class ProcessListTest {
+/** The list of the processes of a machine; listing changes nothing. */
+@SimulatedGpu
+@Tag("slow")
+record ProcessListTest(SimulatedDriver machine, GpuCheckpoints checkpoints) {
 
-  @TempDir Path state;
-  private SimulatedDriver machine;
-  private GpuCheckpoints checkpoints;
-
-  @BeforeEach
-  void buildMachine() {
-    machine = SimulatedDriver.create();
-    checkpoints = controller(Duration.ofSeconds(30));
+  ProcessListTest {
+    checkpoints = within(checkpoints, Duration.ofSeconds(30));
   }
 
-  @AfterEach
-  void removeMachine() {
-    machine.close();
-  }
-
-  private GpuCheckpoints controller(Duration call) {
-    return GpuCheckpoints.builder()
-        .cuda(machine.directory())
-        .timeouts(Timeouts.builder().call(call).build())
-        .stateDirectory(state)
-        .build();
+  private static GpuCheckpoints within(GpuCheckpoints checkpoints, Duration call) {
+    return checkpoints.toBuilder().timeouts(Timeouts.builder().call(call).build()).build();
   }
 
   private static ListedProcess only(List<ListedProcess> all, long pid) {
@@ -73,25 +60,12 @@ class ProcessListTest {
 
   private Map<Path, String> stateFiles() throws IOException {
     Map<Path, String> files = new TreeMap<>();
-    try (Stream<Path> all = Files.walk(state)) {
+    try (Stream<Path> all = Files.walk(machine.stateDirectory())) {
       for (Path file : all.filter(Files::isRegularFile).toList()) {
         files.put(file, Files.readString(file));
       }
     }
     return files;
-  }
-
-  private void controllerDies() throws IOException {
-    for (Path file : stateFiles().keySet()) {
-      if (file.toString().endsWith(".process")) {
-        Files.writeString(
-            file, Files.readString(file).replaceAll("controller.start=\\d+", "controller.start=1"));
-      }
-    }
-  }
-
-  private static void signal(String signal, long pid) {
-    Signal.send(signal, pid);
   }
 
   @Test
@@ -141,49 +115,45 @@ class ProcessListTest {
   }
 
   @Test
-  void sinceIsTheTimeOfTheSuspend_notOfTheLastStep() {
-    try (Counter counter = Counter.start(machine)) {
-      LockedProcess locked = checkpoints.process(counter.pid()).lock();
-      Instant since = checkpoints.suspended().get(0).since();
-      assertNotNull(since);
-      CheckpointedProcess suspended = locked.checkpoint();
-      assertEquals(since, checkpoints.suspended().get(0).since());
-      suspended.resume();
-      assertEquals(List.of(), checkpoints.suspended());
-      Instant between = Instant.now().minusMillis(1);
-      try (LockedProcess again = checkpoints.process(counter.pid()).lock()) {
-        assertEquals(ProcessState.LOCKED, again.state());
-        assertFalse(checkpoints.suspended().get(0).since().isBefore(between));
-      }
+  void sinceIsTheTimeOfTheSuspend_notOfTheLastStep(Counter counter) {
+    LockedProcess locked = checkpoints.process(counter.pid()).lock();
+    Instant since = checkpoints.suspended().get(0).since();
+    assertNotNull(since);
+    CheckpointedProcess suspended = locked.checkpoint();
+    assertEquals(since, checkpoints.suspended().get(0).since());
+    suspended.resume();
+    assertEquals(List.of(), checkpoints.suspended());
+    Instant between = Instant.now().minusMillis(1);
+    try (LockedProcess again = checkpoints.process(counter.pid()).lock()) {
+      assertEquals(ProcessState.LOCKED, again.state());
+      assertFalse(checkpoints.suspended().get(0).since().isBefore(between));
     }
   }
 
   @Test
-  void listingActsOnNothing_alsoWhenTheControllerHasDied() throws IOException {
-    try (Counter counter = Counter.start(machine)) {
-      LockedProcess locked = checkpoints.process(counter.pid()).lock();
-      controllerDies();
-      Map<Path, String> before = stateFiles();
-      SuspendedProcess found = controller(Duration.ofSeconds(30)).suspended().get(0);
-      assertEquals(locked.identity(), found.process());
-      assertFalse(found.controllerAlive());
-      assertTrue(found.toString().contains("which has ended"), found::toString);
-      assertEquals(ProcessState.LOCKED, listed(counter.pid()).state());
-      assertEquals(before, stateFiles());
-      locked.unlock();
-      assertEquals(101, counter.increment());
-    }
+  void listingActsOnNothing_alsoWhenTheControllerHasDied(Counter counter) throws IOException {
+    LockedProcess locked = checkpoints.process(counter.pid()).lock();
+    JournalFiles.controllerDies(machine.stateDirectory());
+    Map<Path, String> before = stateFiles();
+    SuspendedProcess found = checkpoints.toBuilder().build().suspended().get(0);
+    assertEquals(locked.identity(), found.process());
+    assertFalse(found.controllerAlive());
+    assertTrue(found.toString().contains("which has ended"), found::toString);
+    assertEquals(ProcessState.LOCKED, listed(counter.pid()).state());
+    assertEquals(before, stateFiles());
+    locked.unlock();
+    assertEquals(101, counter.increment());
   }
 
   @Test
   void stoppedProcessIsListedAndTheDriverIsNotAsked() throws Exception {
     try (Counter stopped = Counter.start(machine);
         Counter other = Counter.start(machine)) {
-      signal("STOP", stopped.pid());
+      Signal.send("STOP", stopped.pid());
       await().atMost(30, SECONDS).until(() -> ProcFs.stat(stopped.pid()).orElseThrow().isStopped());
       int abandoned = GpuCheckpoints.abandonedCalls();
       List<ListedProcess> all = checkpoints.processes();
-      signal("CONT", stopped.pid());
+      Signal.send("CONT", stopped.pid());
       ListedProcess found = only(all, stopped.pid());
       assertNull(found.state());
       assertEquals("it is stopped", found.note());
@@ -196,7 +166,7 @@ class ProcessListTest {
 
   @Test
   void processThatTheDriverDoesNotAnswerAboutIsListedInTime() {
-    GpuCheckpoints hasty = controller(Duration.ofSeconds(5));
+    GpuCheckpoints hasty = within(checkpoints, Duration.ofSeconds(5));
     try (Counter silent = Counter.start(machine);
         Counter other = Counter.start(machine)) {
       machine.faults(Fault.in("cuCheckpointProcessGetState").pid(silent.pid()).hangs());
@@ -210,53 +180,47 @@ class ProcessListTest {
   }
 
   @Test
-  void processThatAVerbMovesIsListedAtOnceWithTheVerb() throws IOException {
-    try (Counter counter = Counter.start(machine)) {
-      machine.faults(Fault.in("cuCheckpointProcessLock").pid(counter.pid()).hangs());
-      try (OtherController other = OtherController.locking(machine, state, counter.pid())) {
-        ListedProcess found = listed(counter.pid());
-        assertNull(found.state());
-        assertTrue(found.note().contains("pid " + other.pid()), found::toString);
-        assertTrue(found.note().contains("lock"), found::toString);
-      } finally {
-        machine.clearFaults();
-      }
-    }
-  }
-
-  @Test
-  void poisonedProcessIsListedAsSuch() {
-    try (Counter counter = Counter.start(machine)) {
-      CheckpointedProcess suspended = checkpoints.process(counter.pid()).suspend();
-      machine.faults(Fault.in("cuCheckpointProcessRestore").answers(2));
-      assertThrows(PoisonedProcessException.class, suspended::resume);
-      assertTrue(listed(counter.pid()).suspended().poisoned());
-      assertTrue(listed(counter.pid()).toString().contains("poisoned"));
-    }
-  }
-
-  @Test
-  void journalThatCannotBeReadIsAnError_exceptForThoseThatTheDriverTellsOf() throws IOException {
-    try (Counter counter = Counter.start(machine)) {
-      Path file = Files.createFile(state.resolve("file"));
-      GpuCheckpoints without = checkpoints.toBuilder().stateDirectory(file).build();
-      assertThrows(StateDirectoryException.class, without::suspended);
-      assertEquals(ProcessState.RUNNING, only(without.processes(), counter.pid()).state());
-    }
-  }
-
-  @Test
-  void machineWithoutDriverListsWhatTheJournalHas() throws IOException {
-    try (Counter counter = Counter.start(machine)) {
-      CheckpointedProcess suspended = checkpoints.process(counter.pid()).suspend();
-      Path empty = Files.createDirectory(state.resolve("empty"));
-      GpuCheckpoints without = checkpoints.toBuilder().cuda(empty).build();
-      ListedProcess found = only(without.processes(), counter.pid());
+  void processThatAVerbMovesIsListedAtOnceWithTheVerb(Counter counter) throws IOException {
+    machine.faults(Fault.in("cuCheckpointProcessLock").pid(counter.pid()).hangs());
+    try (OtherController other =
+        OtherController.locking(machine, machine.stateDirectory(), counter.pid())) {
+      ListedProcess found = listed(counter.pid());
       assertNull(found.state());
-      assertTrue(found.note().contains("libcuda"), found::toString);
-      assertEquals("checkpointed", found.suspended().step());
-      suspended.resume();
+      assertTrue(found.note().contains("pid " + other.pid()), found::toString);
+      assertTrue(found.note().contains("lock"), found::toString);
+    } finally {
+      machine.clearFaults();
     }
+  }
+
+  @Test
+  void poisonedProcessIsListedAsSuch(Counter counter) {
+    CheckpointedProcess suspended = checkpoints.process(counter.pid()).suspend();
+    machine.faults(Fault.in("cuCheckpointProcessRestore").answers(2));
+    assertThrows(PoisonedProcessException.class, suspended::resume);
+    assertTrue(listed(counter.pid()).suspended().poisoned());
+    assertTrue(listed(counter.pid()).toString().contains("poisoned"));
+  }
+
+  @Test
+  void journalThatCannotBeReadIsAnError_exceptForThoseThatTheDriverTellsOf(Counter counter)
+      throws IOException {
+    Path file = Files.createFile(machine.directory().resolve("file"));
+    GpuCheckpoints without = checkpoints.toBuilder().stateDirectory(file).build();
+    assertThrows(StateDirectoryException.class, without::suspended);
+    assertEquals(ProcessState.RUNNING, only(without.processes(), counter.pid()).state());
+  }
+
+  @Test
+  void machineWithoutDriverListsWhatTheJournalHas(Counter counter) throws IOException {
+    CheckpointedProcess suspended = checkpoints.process(counter.pid()).suspend();
+    Path empty = Files.createDirectory(machine.directory().resolve("empty"));
+    GpuCheckpoints without = checkpoints.toBuilder().cuda(empty).build();
+    ListedProcess found = only(without.processes(), counter.pid());
+    assertNull(found.state());
+    assertTrue(found.note().contains("libcuda"), found::toString);
+    assertEquals("checkpointed", found.suspended().step());
+    suspended.resume();
   }
 
   @Test

@@ -12,6 +12,7 @@ import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.fixtures.SimulatedGpu;
 import dev.gpuprocess.options.Timeouts;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
@@ -30,23 +31,23 @@ import org.junit.jupiter.api.io.TempDir;
 
 /** What Java Flight Recorder tells of verbs afterwards. */
 @Tag("jdk")
+@SimulatedGpu
 class RecordedTest {
 
   @TempDir Path directory;
-  private SimulatedDriver machine;
-  private GpuCheckpoints checkpoints;
-  private Counter counter;
+  private final SimulatedDriver machine;
+  private final GpuCheckpoints checkpoints;
+  private final Counter counter;
   private final Recording recording = new Recording();
+
+  RecordedTest(SimulatedDriver machine, GpuCheckpoints checkpoints, Counter counter) {
+    this.machine = machine;
+    this.checkpoints = checkpoints;
+    this.counter = counter;
+  }
 
   @BeforeEach
   void start() {
-    machine = SimulatedDriver.create();
-    checkpoints =
-        GpuCheckpoints.builder()
-            .cuda(machine.directory())
-            .stateDirectory(directory.resolve("state"))
-            .build();
-    counter = Counter.start(machine);
     recording.enable("dev.gpuprocess.progress.Step").withoutThreshold();
     recording.enable("dev.gpuprocess.AbandonedCall").withoutThreshold();
     recording.start();
@@ -55,8 +56,6 @@ class RecordedTest {
   @AfterEach
   void end() {
     recording.close();
-    counter.close();
-    machine.close();
   }
 
   private List<RecordedEvent> events(String type) throws IOException {
@@ -91,7 +90,7 @@ class RecordedTest {
                 TestJvm.command(
                     Unrecorded.class,
                     machine.directory().toString(),
-                    directory.resolve("state").toString(),
+                    machine.stateDirectory().toString(),
                     Long.toString(counter.pid())))
             .redirectError(ProcessBuilder.Redirect.INHERIT)
             .start();

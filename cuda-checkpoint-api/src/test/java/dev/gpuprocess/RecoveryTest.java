@@ -9,6 +9,7 @@ import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.gpuprocess.contract.JournalFiles;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.contract.TmpFs;
@@ -17,14 +18,15 @@ import dev.gpuprocess.error.StateDirectoryException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.fixtures.SimulatedGpu;
+import dev.gpuprocess.internal.state.ImageEntry;
+import dev.gpuprocess.internal.state.Journal;
+import dev.gpuprocess.internal.state.JournalEntry;
 import dev.gpuprocess.internal.linux.DirectoryMaker;
 import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.linux.StagingName;
 import dev.gpuprocess.internal.proc.AddressRange;
 import dev.gpuprocess.internal.state.GpuUsage;
-import dev.gpuprocess.internal.state.ImageEntry;
-import dev.gpuprocess.internal.state.Journal;
-import dev.gpuprocess.internal.state.JournalEntry;
 import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.internal.state.StateDirectory;
 import dev.gpuprocess.process.ProcessIdentity;
@@ -39,39 +41,15 @@ import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.stream.LongStream;
 import java.util.stream.Stream;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** What recover() does with what a dead controller left, and with what a live one is at. */
-class RecoveryTest {
+/** What recover() does with entries of dead controllers and with those of live ones. */
+@SimulatedGpu
+record RecoveryTest(SimulatedDriver machine, GpuCheckpoints checkpoints) {
 
-  @TempDir Path state;
-  private SimulatedDriver machine;
-  private GpuCheckpoints checkpoints;
-
-  @BeforeEach
-  void buildMachine() {
-    machine = SimulatedDriver.create();
-    checkpoints = GpuCheckpoints.builder().cuda(machine.directory()).stateDirectory(state).build();
-  }
-
-  @AfterEach
-  void removeMachine() {
-    machine.close();
-  }
-
-  /**
-   * Rewrites our journal entries as if their controller had died: no process has this start time.
-   */
-  private void controllerDies() throws IOException {
-    try (Stream<Path> entries = Files.list(state)) {
-      for (Path entry : entries.filter(file -> file.toString().endsWith(".process")).toList()) {
-        String text = Files.readString(entry);
-        Files.writeString(entry, text.replaceAll("controller.start=\\d+", "controller.start=1"));
-      }
-    }
+  private Path state() {
+    return machine.stateDirectory();
   }
 
   private Recovered recoverOne() {
@@ -81,97 +59,88 @@ class RecoveryTest {
   }
 
   @Test
-  void lockedProcessIsUnlocked() throws IOException {
-    try (Counter counter = Counter.start(machine)) {
-      LockedProcess left = checkpoints.process(counter.pid()).lock();
-      controllerDies();
-      assertEquals(RecoveryOutcome.UNLOCKED, recoverOne().outcome());
-      assertEquals(101, counter.increment());
-      assertEquals(List.of(), checkpoints.recover());
-      assertNotNull(left);
-    }
+  void lockedProcessIsUnlocked(Counter counter) throws IOException {
+    LockedProcess left = checkpoints.process(counter.pid()).lock();
+    JournalFiles.controllerDies(state());
+    assertEquals(RecoveryOutcome.UNLOCKED, recoverOne().outcome());
+    assertEquals(101, counter.increment());
+    assertEquals(List.of(), checkpoints.recover());
+    assertNotNull(left);
   }
 
   @Test
-  void checkpointedProcessIsOfferedAndKeptUntilItIsResumed() throws IOException {
-    try (Counter counter = Counter.start(machine)) {
-      checkpoints.process(counter.pid()).suspend();
-      controllerDies();
-      Recovered first = recoverOne();
-      assertEquals(RecoveryOutcome.SUSPENDED, first.outcome());
-      assertEquals(RecoveryOutcome.IN_USE, recoverOne().outcome(), "it is ours now");
-      first.suspended().resume();
-      assertEquals(101, counter.increment());
-      assertEquals(List.of(), checkpoints.recover());
-    }
+  void checkpointedProcessIsOfferedAndKeptUntilItIsResumed(Counter counter) throws IOException {
+    checkpoints.process(counter.pid()).suspend();
+    JournalFiles.controllerDies(state());
+    Recovered first = recoverOne();
+    assertEquals(RecoveryOutcome.SUSPENDED, first.outcome());
+    assertEquals(RecoveryOutcome.IN_USE, recoverOne().outcome(), "it is ours now");
+    first.suspended().resume();
+    assertEquals(101, counter.increment());
+    assertEquals(List.of(), checkpoints.recover());
   }
 
-  /** Its entry is all that tells of it. */
+  /** The entry is the only trace of the process. */
   @Test
   @OutsideUse("A6")
-  void processThatIsOnceSaidToHaveNoCudaIsAskedAboutAgain() throws IOException {
-    try (Counter counter = Counter.start(machine)) {
-      checkpoints.process(counter.pid()).suspend();
-      controllerDies();
-      int notInitialized = 3;
-      machine.faults(
-          Fault.in("cuCheckpointProcessGetState")
-              .pid(counter.pid())
-              .call(1)
-              .answers(notInitialized));
-      Recovered found = recoverOne();
-      assertEquals(RecoveryOutcome.SUSPENDED, found.outcome());
-      found.suspended().resume();
-      assertEquals(101, counter.increment());
-    }
+  void processThatIsOnceSaidToHaveNoCudaIsAskedAboutAgain(Counter counter) throws IOException {
+    checkpoints.process(counter.pid()).suspend();
+    JournalFiles.controllerDies(state());
+    int notInitialized = 3;
+    machine.faults(
+        Fault.in("cuCheckpointProcessGetState").pid(counter.pid()).call(1).answers(notInitialized));
+    Recovered found = recoverOne();
+    assertEquals(RecoveryOutcome.SUSPENDED, found.outcome());
+    found.suspended().resume();
+    assertEquals(101, counter.increment());
   }
 
   /** A locked process must not be taken for a stranger because one call was answered wrongly. */
   @Test
   @OutsideUse("A6")
-  void processThatIsSaidToHaveNoCudaWhenItIsUnlockedKeepsItsEntry() throws IOException {
-    try (Counter counter = Counter.start(machine)) {
-      LockedProcess left = checkpoints.process(counter.pid()).lock();
-      controllerDies();
-      int notInitialized = 3;
-      machine.faults(
-          Fault.in("cuCheckpointProcessUnlock").pid(counter.pid()).answers(notInitialized));
-      assertEquals(RecoveryOutcome.UNREACHABLE, recoverOne().outcome());
-      machine.clearFaults();
-      assertEquals(RecoveryOutcome.UNLOCKED, recoverOne().outcome());
-      assertEquals(101, counter.increment());
-      assertNotNull(left);
-    }
+  void processThatIsSaidToHaveNoCudaWhenItIsUnlockedKeepsItsEntry(Counter counter)
+      throws IOException {
+    LockedProcess left = checkpoints.process(counter.pid()).lock();
+    JournalFiles.controllerDies(state());
+    int notInitialized = 3;
+    machine.faults(
+        Fault.in("cuCheckpointProcessUnlock").pid(counter.pid()).answers(notInitialized));
+    assertEquals(RecoveryOutcome.UNREACHABLE, recoverOne().outcome());
+    machine.clearFaults();
+    assertEquals(RecoveryOutcome.UNLOCKED, recoverOne().outcome());
+    assertEquals(101, counter.increment());
+    assertNotNull(left);
   }
 
-  /** It need not be told where its memory is, but that it is there. */
+  /** The entry may lack the place of the memory, but must exist. */
   @Test
-  void entryWithMoreAreasThanAFileHoldsIsWrittenWithout() {
-    try (Counter counter = Counter.start(machine)) {
-      CheckpointedProcess suspended = checkpoints.process(counter.pid()).suspend();
-      ProcessKey key = ProcessKey.of(ProcessIdentity.of(counter.pid()).orElseThrow());
-      Journal journal = new Journal(new StateDirectory(state));
-      List<AddressRange> many =
-          LongStream.range(1, 5000)
-              .mapToObj(i -> new AddressRange(i << 21, (i << 21) + 4096))
-              .toList();
-      journal.write(
-          JournalEntry.of(key, suspended.pid(), "checkpointed", GpuUsage.UNKNOWN, null, null)
-              .in(many));
-      assertEquals("checkpointed", journal.find(key).orElseThrow().step());
-      assertEquals(RecoveryOutcome.IN_USE, recoverOne().outcome());
-      suspended.resume();
-      assertEquals(101, counter.increment());
-    }
+  void entryWithMoreAreasThanAFileHoldsIsWrittenWithout(Counter counter) {
+    CheckpointedProcess suspended = checkpoints.process(counter.pid()).suspend();
+    ProcessKey key = ProcessKey.of(ProcessIdentity.of(counter.pid()).orElseThrow());
+    Journal journal = new Journal(new StateDirectory(state()));
+    List<AddressRange> many =
+        LongStream.range(1, 5000)
+            .mapToObj(i -> new AddressRange(i << 21, (i << 21) + 4096))
+            .toList();
+    journal.write(
+        JournalEntry.of(key, suspended.pid(), "checkpointed", GpuUsage.UNKNOWN, null, null)
+            .in(many));
+    assertEquals("checkpointed", journal.find(key).orElseThrow().step());
+    assertEquals(RecoveryOutcome.IN_USE, recoverOne().outcome());
+    suspended.resume();
+    assertEquals(101, counter.increment());
   }
 
   private ProcessKey leaveRestoreEntry(long pid) {
-    return new Journal(new StateDirectory(state))
+    return new Journal(new StateDirectory(state()))
         .writeRestore(
-            Math.toIntExact(pid), GpuUsage.UNKNOWN, state.resolve("image"), state.resolve("log"));
+            Math.toIntExact(pid),
+            GpuUsage.UNKNOWN,
+            state().resolve("image"),
+            state().resolve("log"));
   }
 
-  /** As one does that could not see what became of it, for want of descriptors. */
+  /** A controller without free descriptors leaves such an entry: it could not see the result. */
   @Test
   @OutsideUse("A6")
   void restoreThatALiveControllerLeftIsLookedInto() throws IOException {
@@ -179,31 +148,29 @@ class RecoveryTest {
     try (Counter counter = Counter.start(machine)) {
       gone = Math.toIntExact(counter.pid());
       ProcessKey left = leaveRestoreEntry(gone);
-      // What CRIU brings back began after that; this one did before, so it is none of it.
+      // CRIU restores processes later than the entry; this process is older, so it is another one.
       assertEquals(RecoveryOutcome.GONE, recoverOne().outcome());
       assertEquals(List.of(), checkpoints.recover(), left::toString);
       assertEquals(101, counter.increment());
     }
   }
 
-  /** Its key is the one under which the restore was written down. */
+  /** The key of the process is that of the restore entry. */
   @Test
   @OutsideUse("A6")
-  void processThatWasRestoredWithinATickKeepsAnEntry() {
-    try (Counter counter = Counter.start(machine)) {
-      CheckpointedProcess restored = checkpoints.process(counter.pid()).suspend();
-      ProcessKey key = ProcessKey.of(ProcessIdentity.of(counter.pid()).orElseThrow());
-      Journal journal = new Journal(new StateDirectory(state));
-      journal.write(
-          JournalEntry.of(key, restored.pid(), "criu restore", GpuUsage.UNKNOWN, null, null));
-      assertEquals(RecoveryOutcome.IN_USE, recoverOne().outcome());
-      assertEquals("checkpointed", journal.find(key).orElseThrow().step());
-      journal.removeRestore(key);
-      assertEquals("checkpointed", journal.find(key).orElseThrow().step());
-      restored.resume();
-      assertEquals(List.of(), checkpoints.recover());
-      assertEquals(101, counter.increment());
-    }
+  void processThatWasRestoredWithinATickKeepsAnEntry(Counter counter) {
+    CheckpointedProcess restored = checkpoints.process(counter.pid()).suspend();
+    ProcessKey key = ProcessKey.of(ProcessIdentity.of(counter.pid()).orElseThrow());
+    Journal journal = new Journal(new StateDirectory(state()));
+    journal.write(
+        JournalEntry.of(key, restored.pid(), "criu restore", GpuUsage.UNKNOWN, null, null));
+    assertEquals(RecoveryOutcome.IN_USE, recoverOne().outcome());
+    assertEquals("checkpointed", journal.find(key).orElseThrow().step());
+    journal.removeRestore(key);
+    assertEquals("checkpointed", journal.find(key).orElseThrow().step());
+    restored.resume();
+    assertEquals(List.of(), checkpoints.recover());
+    assertEquals(101, counter.increment());
   }
 
   @Test
@@ -215,7 +182,7 @@ class RecoveryTest {
             nobody,
             "restore",
             ProcessLock.Kind.MOVE,
-            new StateDirectory(state),
+            new StateDirectory(state()),
             Duration.ZERO);
     ProcessKey left = leaveRestoreEntry(nobody);
     assertEquals(RecoveryOutcome.IN_USE, recoverOne().outcome());
@@ -227,73 +194,71 @@ class RecoveryTest {
 
   @Test
   @OutsideUse("A6")
-  void entryThatCannotBeWrittenLeavesNoHalf() throws IOException {
-    try (Counter counter = Counter.start(machine)) {
-      ProcessKey key = ProcessKey.of(ProcessIdentity.of(counter.pid()).orElseThrow());
-      // In the place of the entry, so that what is half done cannot be ended.
-      Path place = Files.createDirectory(state.resolve(key.text() + ".process"));
-      Files.createFile(place.resolve("file"));
-      assertThrows(
-          StateDirectoryException.class, () -> checkpoints.process(counter.pid()).suspend());
-      try (Stream<Path> left = Files.list(state)) {
-        assertEquals(List.of(), left.filter(file -> file.toString().endsWith(".half")).toList());
-      }
-      assertEquals(101, counter.increment());
+  void entryThatCannotBeWrittenLeavesNoHalf(Counter counter) throws IOException {
+    ProcessKey key = ProcessKey.of(ProcessIdentity.of(counter.pid()).orElseThrow());
+    // In the place of the entry, so that the write cannot be completed.
+    Path place = Files.createDirectories(state().resolve(key.text() + ".process"));
+    Files.createFile(place.resolve("file"));
+    assertThrows(StateDirectoryException.class, () -> checkpoints.process(counter.pid()).suspend());
+    try (Stream<Path> left = Files.list(state())) {
+      assertEquals(List.of(), left.filter(file -> file.toString().endsWith(".half")).toList());
     }
+    assertEquals(101, counter.increment());
   }
 
   @Test
-  void workOfALiveControllerIsNotTouched() {
-    try (Counter counter = Counter.start(machine)) {
-      LockedProcess locked = checkpoints.process(counter.pid()).lock();
-      assertEquals(RecoveryOutcome.IN_USE, recoverOne().outcome());
-      assertInstanceOf(LockedProcess.class, checkpoints.inspect(counter.pid()));
-      locked.unlock();
-    }
+  void workOfALiveControllerIsNotTouched(Counter counter) {
+    LockedProcess locked = checkpoints.process(counter.pid()).lock();
+    assertEquals(RecoveryOutcome.IN_USE, recoverOne().outcome());
+    assertInstanceOf(LockedProcess.class, checkpoints.inspect(counter.pid()));
+    locked.unlock();
   }
 
-  /** As one does that has no descriptors left when its verb ends. */
+  /** A controller without free descriptors at the end of its verb leaves such an entry. */
   @Test
   @OutsideUse("A6")
-  void entryThatALiveControllerLeftOfWhatRunsIsRemoved() {
-    try (Counter counter = Counter.start(machine)) {
-      StepListener breaking =
-          new StepListener() {
-            @Override
-            public void started(String name, int pid) {
-              if (name.equals("unlock")) {
-                machine.faults(
-                    Fault.in("cuCheckpointProcessUnlock").after().answers(999),
-                    Fault.in("cuCheckpointProcessGetState").answers(999));
-              }
+  void entryThatALiveControllerLeftOfWhatRunsIsRemoved(Counter counter) {
+    StepListener breaking =
+        new StepListener() {
+          @Override
+          public void started(String name, int pid) {
+            if (name.equals("unlock")) {
+              machine.faults(
+                  Fault.in("cuCheckpointProcessUnlock").after().answers(999),
+                  Fault.in("cuCheckpointProcessGetState").answers(999));
             }
-          };
-      CheckpointedProcess suspended =
-          checkpoints.toBuilder().listener(breaking).build().process(counter.pid()).suspend();
-      assertThrows(GpuCheckpointException.class, suspended::resume);
-      machine.clearFaults();
-      assertEquals(101, counter.increment());
-      Recovered left = recoverOne();
-      assertEquals(counter.pid(), left.process().pid());
-      assertEquals(RecoveryOutcome.RUNNING, left.outcome());
-      assertEquals(List.of(), checkpoints.recover());
-    }
+          }
+        };
+    CheckpointedProcess suspended =
+        checkpoints.toBuilder().listener(breaking).build().process(counter.pid()).suspend();
+    assertThrows(GpuCheckpointException.class, suspended::resume);
+    machine.clearFaults();
+    assertEquals(101, counter.increment());
+    Recovered left = recoverOne();
+    assertEquals(counter.pid(), left.process().pid());
+    assertEquals(RecoveryOutcome.RUNNING, left.outcome());
+    assertEquals(List.of(), checkpoints.recover());
   }
 
-  /** The same of one that died in the middle of a dump. */
+  /** The same for a controller that died during a dump. */
   @Test
   @OutsideUse("A6")
   void entryThatALiveControllerLeftOfWhatIsGoneIsRemovedWhenItsTurnHasEnded() {
     Counter counter = Counter.start(machine);
     ProcessKey key = ProcessKey.of(ProcessIdentity.of(counter.pid()).orElseThrow());
     int pid = Math.toIntExact(counter.pid());
-    StateDirectory directory = new StateDirectory(state);
+    StateDirectory directory = new StateDirectory(state());
     ProcessLock turn =
         ProcessLock.take(key, pid, "dump", ProcessLock.Kind.MOVE, directory, Duration.ZERO);
     new Journal(directory)
         .write(
             JournalEntry.of(
-                key, pid, "dump", GpuUsage.UNKNOWN, state.resolve("image"), state.resolve("log")));
+                key,
+                pid,
+                "dump",
+                GpuUsage.UNKNOWN,
+                state().resolve("image"),
+                state().resolve("log")));
     counter.close();
     assertTrue(counter.awaitExit(Duration.ofSeconds(30)));
     assertEquals(RecoveryOutcome.IN_USE, recoverOne().outcome());
@@ -303,47 +268,41 @@ class RecoveryTest {
   }
 
   @Test
-  void processThatTheDriverBrokeIsToldUntilItIsEnded() throws IOException {
-    try (Counter counter = Counter.start(machine)) {
-      LockedProcess locked = checkpoints.process(counter.pid()).lock();
-      machine.faults(Fault.in("cuCheckpointProcessCheckpoint").during().answers(999));
-      assertThrows(GpuCheckpointException.class, locked::checkpoint);
-      machine.clearFaults();
-      controllerDies();
-      assertEquals(RecoveryOutcome.FAILED, recoverOne().outcome());
-      assertEquals(RecoveryOutcome.FAILED, recoverOne().outcome());
-      ((FailedProcess) checkpoints.inspect(counter.pid())).end();
-      assertEquals(List.of(), checkpoints.recover());
-    }
+  void processThatTheDriverBrokeIsToldUntilItIsEnded(Counter counter) throws IOException {
+    LockedProcess locked = checkpoints.process(counter.pid()).lock();
+    machine.faults(Fault.in("cuCheckpointProcessCheckpoint").during().answers(999));
+    assertThrows(GpuCheckpointException.class, locked::checkpoint);
+    machine.clearFaults();
+    JournalFiles.controllerDies(state());
+    assertEquals(RecoveryOutcome.FAILED, recoverOne().outcome());
+    assertEquals(RecoveryOutcome.FAILED, recoverOne().outcome());
+    ((FailedProcess) checkpoints.inspect(counter.pid())).end();
+    assertEquals(List.of(), checkpoints.recover());
   }
 
   @Test
-  void processThatALiveControllerTookOverIsNotTouched() throws IOException {
-    try (Counter counter = Counter.start(machine)) {
-      checkpoints.process(counter.pid()).suspend();
-      controllerDies();
-      CheckpointedProcess taken = (CheckpointedProcess) checkpoints.inspect(counter.pid());
-      LockedProcess locked = taken.restore();
-      assertEquals(RecoveryOutcome.IN_USE, recoverOne().outcome());
-      locked.unlock();
-      assertEquals(101, counter.increment());
-    }
+  void processThatALiveControllerTookOverIsNotTouched(Counter counter) throws IOException {
+    checkpoints.process(counter.pid()).suspend();
+    JournalFiles.controllerDies(state());
+    CheckpointedProcess taken = (CheckpointedProcess) checkpoints.inspect(counter.pid());
+    LockedProcess locked = taken.restore();
+    assertEquals(RecoveryOutcome.IN_USE, recoverOne().outcome());
+    locked.unlock();
+    assertEquals(101, counter.increment());
   }
 
   @Test
-  void recoveriesAtTheSameTimeWaitForEachOther() throws Exception {
-    try (Counter counter = Counter.start(machine)) {
-      checkpoints.process(counter.pid()).lock();
-      controllerDies();
-      List<CompletableFuture<List<Recovered>>> both =
-          Stream.generate(() -> CompletableFuture.supplyAsync(checkpoints::recover))
-              .limit(2)
-              .toList();
-      assertEquals(
-          List.of(RecoveryOutcome.UNLOCKED),
-          both.stream().flatMap(each -> each.join().stream()).map(Recovered::outcome).toList());
-      assertEquals(101, counter.increment());
-    }
+  void recoveriesAtTheSameTimeWaitForEachOther(Counter counter) throws Exception {
+    checkpoints.process(counter.pid()).lock();
+    JournalFiles.controllerDies(state());
+    List<CompletableFuture<List<Recovered>>> both =
+        Stream.generate(() -> CompletableFuture.supplyAsync(checkpoints::recover))
+            .limit(2)
+            .toList();
+    assertEquals(
+        List.of(RecoveryOutcome.UNLOCKED),
+        both.stream().flatMap(each -> each.join().stream()).map(Recovered::outcome).toList());
+    assertEquals(101, counter.increment());
   }
 
   @Test
@@ -352,15 +311,9 @@ class RecoveryTest {
     checkpoints.process(counter.pid()).suspend();
     counter.close();
     assertTrue(counter.awaitExit(Duration.ofSeconds(30)));
-    controllerDies();
+    JournalFiles.controllerDies(state());
     assertEquals(RecoveryOutcome.GONE, recoverOne().outcome());
     assertEquals(List.of(), checkpoints.recover());
-  }
-
-  private long entriesLeft() throws IOException {
-    try (Stream<Path> left = Files.list(state)) {
-      return left.filter(file -> file.toString().endsWith(".process")).count();
-    }
   }
 
   @Test
@@ -374,26 +327,26 @@ class RecoveryTest {
     // What is mounted there cannot be removed.
     try (TmpFs mounted = TmpFs.mount(Files.createDirectories(half.resolve("images")), "size=1m")) {
       ImageEntry left =
-          new Journal(new StateDirectory(state))
-              .writeImage(dead.pid(), images.resolve("job"), state.resolve("log"));
-      controllerDies();
+          new Journal(new StateDirectory(state()))
+              .writeImage(dead.pid(), images.resolve("job"), state().resolve("log"));
+      JournalFiles.controllerDies(state());
       assertEquals(List.of(), checkpoints.recover(), mounted.point()::toString);
-      assertEquals(1, entriesLeft(), left::toString);
+      assertEquals(1, JournalFiles.in(state()).size(), left::toString);
     }
     assertEquals(List.of(), checkpoints.recover());
     assertFalse(Files.exists(half));
-    assertEquals(0, entriesLeft());
+    assertEquals(0, JournalFiles.in(state()).size());
   }
 
-  /** As without a free descriptor: the state directory cannot be looked at then. */
+  /** As without a free descriptor: the state directory cannot be read. */
   @Test
   void entryOfAnImageThatCannotBeRemovedIsRemovedLater(@TempDir Path images) throws IOException {
     ImageEntry written =
-        new Journal(new StateDirectory(state))
-            .writeImage(4242, images.resolve("job"), state.resolve("log"));
-    Files.setPosixFilePermissions(state, PosixFilePermissions.fromString("rwxrwxrwx"));
+        new Journal(new StateDirectory(state()))
+            .writeImage(4242, images.resolve("job"), state().resolve("log"));
+    Files.setPosixFilePermissions(state(), PosixFilePermissions.fromString("rwxrwxrwx"));
     written.close();
-    Files.setPosixFilePermissions(state, PosixFilePermissions.fromString("rwx------"));
-    await().atMost(30, SECONDS).until(() -> entriesLeft() == 0);
+    Files.setPosixFilePermissions(state(), PosixFilePermissions.fromString("rwx------"));
+    await().atMost(30, SECONDS).until(() -> JournalFiles.in(state()).size() == 0);
   }
 }

@@ -29,7 +29,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.TimeUnit;
 
-/** A controller in a JVM of its own that does what it is told, one thing after the other. */
+/** A controller in a JVM of its own that executes commands, one after the other. */
 public final class RemoteController implements AutoCloseable {
 
   private final Process process;

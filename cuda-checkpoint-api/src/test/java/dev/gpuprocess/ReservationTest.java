@@ -34,11 +34,13 @@ import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.stream.Stream;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /** Room on a GPU is given to one restore at a time. */
 @OutsideUse("A4")
+@Tag("slow")
 class ReservationTest {
 
   private static final String RESTORE = "cuCheckpointProcessRestore";
@@ -220,7 +222,7 @@ class ReservationTest {
         assertThrows(InsufficientGpuMemoryException.class, second::resume);
         room.machine.clearFaults();
         awaitClaims(state, 0);
-        // What came late was brought back to running, since nobody was there to have it.
+        // The late process was resumed, since its caller had given up.
         await()
             .atMost(30, SECONDS)
             .ignoreExceptions()

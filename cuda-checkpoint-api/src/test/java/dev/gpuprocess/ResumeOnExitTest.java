@@ -6,33 +6,32 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.gpuprocess.contract.CountingJob;
 import dev.gpuprocess.contract.LaunchedTree;
+import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.Job;
+import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.fixtures.SimulatedGpu;
 import java.io.IOException;
 import java.lang.ref.WeakReference;
-import java.nio.file.Files;
-import java.nio.file.Path;
 import java.time.Duration;
-import java.util.List;
-import java.util.stream.Stream;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.extension.RegisterExtension;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
-/** A controller gets a SIGTERM while it has something suspended. */
-class ResumeOnExitTest {
+/** A controller gets a SIGTERM while it has a suspended process. */
+@SimulatedGpu(gpus = 2, mebibytes = 2048)
+@Tag("slow")
+record ResumeOnExitTest(
+    SimulatedDriver machine, GpuCheckpoints checkpoints, Counter counter, LaunchedTree tree) {
 
   private static final Duration PATIENCE = Duration.ofSeconds(60);
 
-  @RegisterExtension final CountingJob job = new CountingJob();
-  @RegisterExtension final LaunchedTree tree = new LaunchedTree();
-
   private ExitingController controller(boolean resumes, String moment, String verb)
       throws IOException {
-    return ExitingController.start(job.machine(), job.state(), job.pid(), resumes, moment, verb);
+    return ExitingController.start(
+        machine, machine.stateDirectory(), counter.pid(), resumes, moment, verb);
   }
 
   private static void end(ExitingController controller) throws InterruptedException {
@@ -41,11 +40,9 @@ class ResumeOnExitTest {
   }
 
   private void assertRuns() throws IOException {
-    assertInstanceOf(RunningProcess.class, job.checkpoints().inspect(job.pid()));
-    assertEquals(101, job.counter().increment());
-    try (Stream<Path> files = Files.list(job.state())) {
-      assertEquals(List.of(), files.filter(file -> file.toString().endsWith(".process")).toList());
-    }
+    assertInstanceOf(RunningProcess.class, checkpoints.inspect(counter.pid()));
+    assertEquals(101, counter.increment());
+    assertEquals(0, tree.entries());
   }
 
   @ParameterizedTest
@@ -59,7 +56,7 @@ class ResumeOnExitTest {
 
   @Test
   void exitWhileTheDriverWaitsForGpuWorkUndoesTheLock() throws Exception {
-    job.counter().spin(Duration.ofSeconds(4));
+    counter.spin(Duration.ofSeconds(4));
     try (ExitingController controller = controller(true, "lock", "suspend")) {
       end(controller);
     }
@@ -68,7 +65,7 @@ class ResumeOnExitTest {
 
   @Test
   void exitDuringACheckpointUndoesIt() throws Exception {
-    job.machine().faults(Fault.in("cuCheckpointProcessCheckpoint").hangs(Duration.ofSeconds(2)));
+    machine.faults(Fault.in("cuCheckpointProcessCheckpoint").hangs(Duration.ofSeconds(2)));
     try (ExitingController controller = controller(true, "checkpoint", "suspend")) {
       end(controller);
     }
@@ -94,18 +91,18 @@ class ResumeOnExitTest {
     try (ExitingController controller = controller(false, "block", "suspend")) {
       end(controller);
     }
-    ((CheckpointedProcess) job.checkpoints().inspect(job.pid())).resume();
+    ((CheckpointedProcess) checkpoints.inspect(counter.pid())).resume();
     assertRuns();
   }
 
   @Test
   void exitLeavesAloneWhatAnotherControllerHasMoved() throws Exception {
     try (ExitingController controller = controller(true, "block", "suspend")) {
-      ((CheckpointedProcess) job.checkpoints().inspect(job.pid())).resume();
-      job.checkpoints().process(job.pid()).suspend();
+      ((CheckpointedProcess) checkpoints.inspect(counter.pid())).resume();
+      checkpoints.process(counter.pid()).suspend();
       end(controller);
     }
-    ((CheckpointedProcess) job.checkpoints().inspect(job.pid())).resume();
+    ((CheckpointedProcess) checkpoints.inspect(counter.pid())).resume();
     assertRuns();
   }
 
@@ -113,25 +110,25 @@ class ResumeOnExitTest {
   void exitDoesNotWaitForADriverThatDoesNotAnswer() throws Exception {
     // Longer than a busy machine takes to read a state.
     Duration each = Duration.ofSeconds(5);
-    job.machine().faults(Fault.in("cuCheckpointProcessLock").after().hangs());
+    machine.faults(Fault.in("cuCheckpointProcessLock").after().hangs());
     try (ExitingController controller =
         ExitingController.start(
-            job.machine(), job.state(), job.pid(), true, "lock", "suspend", each)) {
+            machine, machine.stateDirectory(), counter.pid(), true, "lock", "suspend", each)) {
       end(controller);
     }
-    job.machine().clearFaults();
-    job.checkpoints().recover();
+    machine.clearFaults();
+    checkpoints.recover();
     await()
         .atMost(60, SECONDS)
-        .until(() -> job.checkpoints().inspect(job.pid()) instanceof RunningProcess);
+        .until(() -> checkpoints.inspect(counter.pid()) instanceof RunningProcess);
     assertRuns();
   }
 
   @Test
   void stateObjectsAreNotKeptAlive() {
-    GpuCheckpoints resuming = job.checkpoints().toBuilder().resumeOnExit(true).build();
+    GpuCheckpoints resuming = checkpoints.toBuilder().resumeOnExit(true).build();
     WeakReference<CheckpointedProcess> suspended =
-        new WeakReference<>(resuming.process(job.pid()).suspend());
+        new WeakReference<>(resuming.process(counter.pid()).suspend());
     await()
         .atMost(60, SECONDS)
         .until(
@@ -139,7 +136,7 @@ class ResumeOnExitTest {
               System.gc();
               return suspended.get() == null;
             });
-    ((CheckpointedProcess) job.checkpoints().inspect(job.pid())).resume();
-    assertTrue(job.counter().increment() > 100);
+    ((CheckpointedProcess) checkpoints.inspect(counter.pid())).resume();
+    assertTrue(counter.increment() > 100);
   }
 }

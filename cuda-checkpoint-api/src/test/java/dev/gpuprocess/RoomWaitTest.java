@@ -38,11 +38,13 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /** Waiting for GPU memory, and its ends. */
 @OutsideUse("B1")
+@Tag("slow")
 class RoomWaitTest {
 
   private static final ResumeOptions FOR_EVER =
@@ -69,7 +71,7 @@ class RoomWaitTest {
     room.close();
   }
 
-  /** Says that nothing is free as long as it is told to, and counts how often it is asked. */
+  /** Reports no free memory until it is switched, and counts the calls. */
   private static final class FullGpu implements GpuInventory {
     private final GpuInventory real;
     private final AtomicInteger asked = new AtomicInteger();
@@ -239,7 +241,7 @@ class RoomWaitTest {
     assertEquals(RoomOnGpu.whole(), pattern.verify());
   }
 
-  /** Nobody would take it up again. */
+  /** No caller would resume it later. */
   @Test
   void close_onAnInterruptedThread_waitsToo() throws InterruptedException {
     Waiter waiter =

@@ -6,15 +6,17 @@ import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.gpuprocess.contract.CountingJob;
 import dev.gpuprocess.contract.LaunchedTree;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.TreeFailure;
+import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.Job;
+import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.fixtures.SimulatedGpu;
 import dev.gpuprocess.image.DumpReport;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.spi.DumpListener;
@@ -24,13 +26,11 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.extension.RegisterExtension;
 
-/** Where a dump that fails leaves the process, and that its exception says so. */
-class RunningDumpTest {
-
-  @RegisterExtension final CountingJob job = new CountingJob();
-  @RegisterExtension final LaunchedTree tree = new LaunchedTree();
+/** The state of a process after a failed dump, and what the exception says of it. */
+@SimulatedGpu(gpus = 2, mebibytes = 2048)
+record RunningDumpTest(
+    SimulatedDriver machine, GpuCheckpoints checkpoints, Counter counter, LaunchedTree tree) {
 
   /** A CRIU that cannot dump. */
   private static final class FailingCriu extends StubCriu {
@@ -46,11 +46,11 @@ class RunningDumpTest {
   }
 
   private GpuCheckpoints failing() {
-    return job.checkpoints().toBuilder().criu(new FailingCriu()).build();
+    return checkpoints.toBuilder().criu(new FailingCriu()).build();
   }
 
   private Path image() {
-    return job.directory().resolve("image");
+    return machine.directory().resolve("image");
   }
 
   private static void assertLeft(
@@ -63,16 +63,16 @@ class RunningDumpTest {
   }
 
   private void assertRuns(int next) {
-    assertInstanceOf(RunningProcess.class, job.checkpoints().inspect(job.pid()));
-    assertEquals(next, job.counter().increment());
+    assertInstanceOf(RunningProcess.class, checkpoints.inspect(counter.pid()));
+    assertEquals(next, counter.increment());
     assertTrue(Files.notExists(image()));
   }
 
   @Test
   void dumpOfARunningProcessThatFailsResumesIt() {
-    RunningProcess running = failing().process(job.pid());
+    RunningProcess running = failing().process(counter.pid());
     ImageException failed = assertThrows(ImageException.class, () -> running.dump(image()));
-    String again = "pid " + job.pid() + " is running again";
+    String again = "pid " + counter.pid() + " is running again";
     assertLeft(failed, ProcessState.RUNNING, ProcessState.RUNNING, again);
     assertRuns(101);
     failed = assertThrows(ImageException.class, () -> running.snapshot(image()));
@@ -84,7 +84,7 @@ class RunningDumpTest {
   void dumpThatCannotBeMadeIsRefusedWhileTheProcessRuns() throws IOException {
     Files.createDirectory(image());
     Files.createFile(image().resolve("other"));
-    RunningProcess running = failing().process(job.pid());
+    RunningProcess running = failing().process(counter.pid());
     ImageException failed =
         assertReason(
             ImageException.class, ImageException.Reason.DIRECTORY, () -> running.dump(image()));
@@ -92,7 +92,7 @@ class RunningDumpTest {
         failed,
         ProcessState.RUNNING,
         ProcessState.RUNNING,
-        "pid " + job.pid() + " is still running");
+        "pid " + counter.pid() + " is still running");
     Files.delete(image().resolve("other"));
     Files.delete(image());
     assertRuns(101);
@@ -100,34 +100,33 @@ class RunningDumpTest {
 
   @Test
   void dumpOfASuspendedProcessThatFailsSaysThatItIsSuspended() {
-    CheckpointedProcess suspended = failing().process(job.pid()).suspend();
+    CheckpointedProcess suspended = failing().process(counter.pid()).suspend();
     ImageException failed = assertThrows(ImageException.class, () -> suspended.dump(image()));
     assertLeft(
         failed,
         ProcessState.CHECKPOINTED,
         ProcessState.CHECKPOINTED,
         "pid %s is still suspended; GpuProcess.inspect(%s) finds it"
-            .formatted(job.pid(), job.pid()));
+            .formatted(counter.pid(), counter.pid()));
     suspended.resume();
     assertRuns(101);
   }
 
-  /**
-   * The way back fails as well: the caller has no object of the process, and is told where it is.
-   */
+  /** The rollback fails as well: the exception says where the process can be found. */
   @Test
   void processThatCannotBeResumedIsSuspendedWhereItIsFound() {
-    job.machine().faults(Fault.in("cuCheckpointProcessRestore").answers(999));
-    RunningProcess running = failing().process(job.pid());
+    machine.faults(Fault.in("cuCheckpointProcessRestore").answers(999));
+    RunningProcess running = failing().process(counter.pid());
     ImageException failed = assertThrows(ImageException.class, () -> running.dump(image()));
     assertLeft(
         failed,
         ProcessState.RUNNING,
         ProcessState.CHECKPOINTED,
-        "pid %s is suspended; GpuProcess.inspect(%s) finds it".formatted(job.pid(), job.pid()));
+        "pid %s is suspended; GpuProcess.inspect(%s) finds it"
+            .formatted(counter.pid(), counter.pid()));
     assertEquals(1, failed.getSuppressed().length);
-    job.machine().clearFaults();
-    ((CheckpointedProcess) job.checkpoints().inspect(job.pid())).resume();
+    machine.clearFaults();
+    ((CheckpointedProcess) checkpoints.inspect(counter.pid())).resume();
     assertRuns(101);
   }
 
@@ -151,7 +150,7 @@ class RunningDumpTest {
 
   @Test
   void dumpThatWouldLeaveTheProcessIsNoDump() {
-    RunningProcess running = failing().process(job.pid());
+    RunningProcess running = failing().process(counter.pid());
     for (DumpOptions stays :
         List.of(
             DumpOptions.builder().leaveRunning(true).build(),

@@ -7,12 +7,15 @@ import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.gpuprocess.contract.CountingJob;
+import dev.gpuprocess.contract.JournalFiles;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.error.InsufficientGpuMemoryException;
 import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.error.StaleStateException;
+import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
+import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.fixtures.SimulatedGpu;
 import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.options.Timeouts;
@@ -27,34 +30,32 @@ import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicBoolean;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.extension.RegisterExtension;
 
 /** One process, and several who are at it: threads, lines of objects, JVMs. */
-class SharedProcessTest {
+@SimulatedGpu
+record SharedProcessTest(SimulatedDriver machine, GpuCheckpoints checkpoints, Counter counter) {
 
   private static final Duration HASTE = Duration.ofMillis(300);
 
-  @RegisterExtension final CountingJob job = new CountingJob();
-
   private void assertRuns() {
-    assertInstanceOf(RunningProcess.class, job.checkpoints().inspect(job.pid()));
-    assertEquals(101, job.counter().increment());
+    assertInstanceOf(RunningProcess.class, checkpoints.inspect(counter.pid()));
+    assertEquals(101, counter.increment());
   }
 
   @Test
   @OutsideUse("A2")
   void object_otherJvmResumedAndSuspendedMeanwhile_isStaleBeforeAnythingIsDone()
       throws IOException {
-    CheckpointedProcess old = job.checkpoints().process(job.pid()).suspend();
-    try (RemoteController other = RemoteController.start(job.machine(), job.state())) {
-      assertEquals("done", other.say("resume", job.pid()));
-      assertEquals("done", other.say("suspend", job.pid()));
+    CheckpointedProcess old = checkpoints.process(counter.pid()).suspend();
+    try (RemoteController other = RemoteController.start(machine, machine.stateDirectory())) {
+      assertEquals("done", other.say("resume", counter.pid()));
+      assertEquals("done", other.say("suspend", counter.pid()));
       assertThrows(StaleStateException.class, old::restore);
       assertThrows(StaleStateException.class, old::resume);
       assertThrows(StaleStateException.class, old::close);
-      assertThrows(StaleStateException.class, () -> old.dump(job.directory().resolve("image")));
-      assertInstanceOf(CheckpointedProcess.class, job.checkpoints().inspect(job.pid()));
-      assertEquals("done", other.say("resume", job.pid()));
+      assertThrows(StaleStateException.class, () -> old.dump(machine.directory().resolve("image")));
+      assertInstanceOf(CheckpointedProcess.class, checkpoints.inspect(counter.pid()));
+      assertEquals("done", other.say("resume", counter.pid()));
     }
     assertRuns();
   }
@@ -62,9 +63,9 @@ class SharedProcessTest {
   @Test
   @OutsideUse("A2")
   void object_otherLineMovedTheProcessAndBack_isStale() {
-    LockedProcess old = job.checkpoints().process(job.pid()).lock();
-    ((LockedProcess) job.checkpoints().inspect(job.pid())).unlock();
-    LockedProcess theirs = job.checkpoints().process(job.pid()).lock();
+    LockedProcess old = checkpoints.process(counter.pid()).lock();
+    ((LockedProcess) checkpoints.inspect(counter.pid())).unlock();
+    LockedProcess theirs = checkpoints.process(counter.pid()).lock();
     assertThrows(StaleStateException.class, old::checkpoint);
     assertThrows(StaleStateException.class, old::unlock);
     theirs.unlock();
@@ -74,11 +75,8 @@ class SharedProcessTest {
   @Test
   @OutsideUse("A2")
   void restore_journalSaysThatMoreIsNeeded_believesTheJournal() throws IOException {
-    CheckpointedProcess suspended = job.checkpoints().process(job.pid()).suspend();
-    Path entry;
-    try (var files = Files.newDirectoryStream(job.state(), "*.process")) {
-      entry = files.iterator().next();
-    }
+    CheckpointedProcess suspended = checkpoints.process(counter.pid()).suspend();
+    Path entry = JournalFiles.in(machine.stateDirectory()).get(0);
     String text = Files.readString(entry);
     Files.writeString(entry, text.replaceAll("(held.*=)\\d+", "$1" + (1L << 50)));
     assertThrows(InsufficientGpuMemoryException.class, suspended::resume);
@@ -97,15 +95,15 @@ class SharedProcessTest {
             () -> {
               int looks = 0;
               while (!over.get()) {
-                job.checkpoints().inspect(job.pid());
+                checkpoints.inspect(counter.pid());
                 looks++;
               }
               return looks;
             });
     try {
       for (int i = 0; i < 20; i++) {
-        try (CheckpointedProcess suspended = job.checkpoints().process(job.pid()).suspend()) {
-          assertEquals(job.pid(), suspended.pid());
+        try (CheckpointedProcess suspended = checkpoints.process(counter.pid()).suspend()) {
+          assertEquals(counter.pid(), suspended.pid());
         } catch (OperationInProgressException e) {
           refused.add(e);
         }
@@ -121,7 +119,7 @@ class SharedProcessTest {
   @Test
   @OutsideUse("A3")
   void suspend_otherJvmComesBetweenLockAndCheckpoint_isRefused() throws IOException {
-    try (RemoteController other = RemoteController.start(job.machine(), job.state())) {
+    try (RemoteController other = RemoteController.start(machine, machine.stateDirectory())) {
       List<String> answers = new ArrayList<>();
       List<String> verbs = new ArrayList<>();
       StepListener between =
@@ -134,7 +132,7 @@ class SharedProcessTest {
               }
             }
           };
-      job.checkpoints().toBuilder().listener(between).build().process(job.pid()).suspend().resume();
+      checkpoints.toBuilder().listener(between).build().process(counter.pid()).suspend().resume();
       assertEquals(
           List.of("suspend", "suspend", "resume"), verbs, "after lock, checkpoint and restore");
       for (String answer : answers) {
@@ -146,13 +144,13 @@ class SharedProcessTest {
 
   /** The verb that has the turn, as the doctor says. */
   private String describeTurn() {
-    String told = job.checkpoints().doctor(job.pid()).toString();
+    String told = checkpoints.doctor(counter.pid()).toString();
     return told.replaceAll("(?s).* (\\w+) is at work on it in this JVM.*", "$1");
   }
 
   private String tryMove(RemoteController other) {
     try {
-      return other.say("take", job.pid());
+      return other.say("take", counter.pid());
     } catch (IOException e) {
       throw new IllegalStateException(e);
     }
@@ -161,7 +159,7 @@ class SharedProcessTest {
   @Test
   @OutsideUse("A3")
   void close_anotherIsAtTheProcess_waitsForItsTurn() {
-    LockedProcess locked = job.checkpoints().process(job.pid()).lock();
+    LockedProcess locked = checkpoints.process(counter.pid()).lock();
     ProcessKey key = ProcessKey.of(locked.identity());
     ProcessLock other =
         ProcessLock.take(
@@ -169,7 +167,7 @@ class SharedProcessTest {
             locked.pid(),
             "look",
             ProcessLock.Kind.MOVE,
-            job.checkpoints().context().state(),
+            checkpoints.context().state(),
             Duration.ZERO);
     CompletableFuture<Void> closed = CompletableFuture.runAsync(locked::close);
     assertThrows(OperationInProgressException.class, locked::checkpoint);
@@ -182,13 +180,13 @@ class SharedProcessTest {
   @OutsideUse("A3")
   void close_anotherVerbOutlastsThePatience_processIsBroughtBackAtItsPlainEnd() {
     GpuCheckpoints hasty =
-        job.checkpoints().toBuilder()
+        checkpoints.toBuilder()
             .timeouts(
                 Timeouts.builder().lock(HASTE).call(HASTE).transfer(Duration.ofMinutes(1)).build())
             .build();
-    LockedProcess locked = hasty.process(job.pid()).lock();
-    LockedProcess theirs = (LockedProcess) job.checkpoints().inspect(job.pid());
-    job.machine().faults(Fault.in("cuCheckpointProcessCheckpoint").hangs());
+    LockedProcess locked = hasty.process(counter.pid()).lock();
+    LockedProcess theirs = (LockedProcess) checkpoints.inspect(counter.pid());
+    machine.faults(Fault.in("cuCheckpointProcessCheckpoint").hangs());
     CompletableFuture<CheckpointedProcess> going =
         CompletableFuture.supplyAsync(theirs::checkpoint);
     await()
@@ -196,10 +194,10 @@ class SharedProcessTest {
         .until(
             () ->
                 ProcessLock.describe(
-                        ProcessKey.of(locked.identity()), job.checkpoints().context().state())
+                        ProcessKey.of(locked.identity()), checkpoints.context().state())
                     .isPresent());
     assertThrows(OperationInProgressException.class, locked::close);
-    job.machine().clearFaults();
+    machine.clearFaults();
     CheckpointedProcess left = going.join();
     assertRuns();
     assertEquals(RunningProcess.class, left.resume().getClass(), "it runs already");
@@ -208,11 +206,11 @@ class SharedProcessTest {
   @Test
   @OutsideUse("A3")
   void resume_unlockFails_canBeAskedForAgain() {
-    CheckpointedProcess suspended = job.checkpoints().process(job.pid()).suspend();
-    job.machine().faults(Fault.in("cuCheckpointProcessUnlock").answers(999));
+    CheckpointedProcess suspended = checkpoints.process(counter.pid()).suspend();
+    machine.faults(Fault.in("cuCheckpointProcessUnlock").answers(999));
     RuntimeException failed = assertThrows(RuntimeException.class, suspended::resume);
     assertEquals(1, failed.getSuppressed().length, "it was tried twice");
-    job.machine().clearFaults();
+    machine.clearFaults();
     suspended.close();
     assertRuns();
   }

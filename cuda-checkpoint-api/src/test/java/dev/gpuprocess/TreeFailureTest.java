@@ -21,6 +21,7 @@ import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.Job;
 import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.fixtures.SimulatedGpu;
 import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.time.Duration;
@@ -28,13 +29,15 @@ import java.util.Collections;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.stream.Stream;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.extension.RegisterExtension;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** What becomes of a job when a verb fails for some of its members. */
-class TreeFailureTest {
+/** The state of a job after a verb failed for some of its members. */
+@SimulatedGpu(gpus = 2, mebibytes = 2048)
+@Tag("slow")
+record TreeFailureTest(LaunchedTree tree) {
 
   private static final int MEMBERS = LaunchedTree.MEMBERS;
   private static final String STATE = "cuCheckpointProcessGetState";
@@ -42,8 +45,6 @@ class TreeFailureTest {
   private static final String CHECKPOINT = "cuCheckpointProcessCheckpoint";
   private static final String RESTORE = "cuCheckpointProcessRestore";
   private static final String UNLOCK = "cuCheckpointProcessUnlock";
-
-  @RegisterExtension final LaunchedTree tree = new LaunchedTree();
 
   private RunningProcess running(Job job) {
     return tree.checkpoints().process(job.pid());
@@ -93,7 +94,7 @@ class TreeFailureTest {
             tree.checkpoints().cuda().getState(job.member(0)).value() == LOCKED
                 && tree.checkpoints().cuda().getState(job.member(2)).value() == LOCKED,
         "the second attempt");
-    // The first one's entries were removed when all were let go.
+    // The entries of the first attempt were removed when all members were unlocked.
     assertEquals(MEMBERS, tree.entries());
     tree.machine().clearFaults();
     locked.join().unlock();
@@ -202,7 +203,7 @@ class TreeFailureTest {
     assertStates(job, CHECKPOINTED, CHECKPOINTED, LOCKED);
   }
 
-  /** Each fits alone, and not beside the other. */
+  /** Each job fits alone, but not both. */
   @Test
   void jobsThatFitOnlyOneAfterTheOtherTakeTurns() {
     try (SimulatedDriver small = SimulatedDriver.builder().memory(600L << 20).create();
@@ -220,14 +221,14 @@ class TreeFailureTest {
     }
   }
 
-  /** Waits for the GPU, works there, and leaves it again. */
+  /** Resumes the job when the GPU has memory, and suspends it again. */
   private static CheckpointedProcess turn(CheckpointedProcess parked) {
     RunningProcess running =
         parked.resume(ResumeOptions.builder().waitForMemory(LaunchedTree.patience()).build());
     return running.suspend();
   }
 
-  /** Two members are on the first GPU, where there is room for one; the other one is free. */
+  /** Two members are on the first GPU, which has memory for one; the other GPU is free. */
   @Test
   void roomIsReservedForAllOrForNone() {
     Job job = tree.launch(0);
@@ -243,14 +244,14 @@ class TreeFailureTest {
               () ->
                   parked.resume(
                       ResumeOptions.builder().waitForMemory(LaunchedTree.patience()).build()));
-      // One that ends meanwhile needs no room.
+      // A member that ends during the wait needs no memory.
       job.end(2);
       assertEquals(MEMBERS - 1, waiting.join().members().size());
     }
     LaunchedTree.assertGoesOn(job, MEMBERS - 1);
   }
 
-  /** It ends when it has been found alive already: as the driver is asked, or restores it. */
+  /** The member ends after it was found alive: during a call of the driver. */
   @ParameterizedTest
   @ValueSource(strings = {STATE, RESTORE, UNLOCK})
   void memberThatEndsInMidResume_isLeftOut(String function) {

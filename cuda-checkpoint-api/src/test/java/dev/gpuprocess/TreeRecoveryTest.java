@@ -12,11 +12,13 @@ import dev.gpuprocess.contract.LaunchedTree;
 import dev.gpuprocess.error.CudaDriverException;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.Job;
-import dev.gpuprocess.internal.linux.ProcessKey;
-import dev.gpuprocess.internal.state.GpuUsage;
+import dev.gpuprocess.fixtures.SimulatedGpu;
 import dev.gpuprocess.internal.state.Journal;
 import dev.gpuprocess.internal.state.JournalEntry;
+import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.state.StateDirectory;
+import dev.gpuprocess.internal.room.Holdings;
+import dev.gpuprocess.internal.state.GpuUsage;
 import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.progress.RecoveryOutcome;
@@ -25,14 +27,12 @@ import java.util.Map;
 import java.util.Set;
 import java.util.stream.Collectors;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.extension.RegisterExtension;
 
 /** What a recovery makes of a job whose controller died half way. */
-class TreeRecoveryTest {
+@SimulatedGpu(gpus = 2, mebibytes = 2048)
+record TreeRecoveryTest(LaunchedTree tree) {
 
   private static final int MEMBERS = LaunchedTree.MEMBERS;
-
-  @RegisterExtension final LaunchedTree tree = new LaunchedTree();
 
   private static Set<RecoveryOutcome> outcomes(List<Recovered> recovered) {
     return recovered.stream().map(Recovered::outcome).collect(Collectors.toSet());
@@ -118,7 +118,7 @@ class TreeRecoveryTest {
     List<Recovered> recovered = tree.checkpoints().recover();
     assertEquals(MEMBERS, recovered.size(), recovered::toString);
     assertEquals(Set.of(RecoveryOutcome.SUSPENDED), outcomes(recovered));
-    // What they held is in the image, which nobody has made here.
+    // Their GPU usage is recorded in the image, which this test does not make.
     recovered.get(0).suspended().resume(ResumeOptions.builder().needs(Map.of()).build());
     LaunchedTree.assertGoesOn(job, MEMBERS);
     assertNotNull(parked);

@@ -18,6 +18,7 @@ import dev.gpuprocess.error.ProcessStoppedException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.fixtures.SimulatedGpu;
 import dev.gpuprocess.fixtures.Workload;
 import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.proc.ProcFs;
@@ -25,41 +26,18 @@ import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.proc.Standstill;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
-import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeoutException;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.io.TempDir;
 
 /** What is seen before a driver call that would hang, and what becomes of an undo that fails. */
-class UnreachableTest {
-
-  @TempDir Path directory;
-  private SimulatedDriver machine;
-  private GpuCheckpoints checkpoints;
-  private Counter counter;
-
-  @BeforeEach
-  void start() {
-    machine = SimulatedDriver.create();
-    checkpoints =
-        GpuCheckpoints.builder()
-            .cuda(machine.directory())
-            .stateDirectory(directory.resolve("state"))
-            .build();
-    counter = Counter.start(machine);
-  }
-
-  @AfterEach
-  void end() {
-    counter.close();
-    machine.close();
-  }
+@SimulatedGpu
+@Tag("slow")
+record UnreachableTest(SimulatedDriver machine, GpuCheckpoints checkpoints, Counter counter) {
 
   private void assertRefusedUntilThawed(Optional<FrozenGroup> frozen) throws IOException {
     assumeTrue(frozen.isPresent(), "this version of control groups cannot be used here");

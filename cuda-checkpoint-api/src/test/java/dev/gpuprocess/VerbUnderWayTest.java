@@ -5,7 +5,6 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.gpuprocess.contract.CountingJob;
 import dev.gpuprocess.contract.LaunchedTree;
 import dev.gpuprocess.cuda.CudaDriver;
 import dev.gpuprocess.cuda.ProcessState;
@@ -14,8 +13,11 @@ import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.error.ProcessUnfitException;
 import dev.gpuprocess.error.UnsupportedResource;
 import dev.gpuprocess.error.WrongStateException;
+import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.Job;
+import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.fixtures.SimulatedGpu;
 import dev.gpuprocess.internal.cuda.LibNvml;
 import java.io.IOException;
 import java.lang.reflect.InvocationTargetException;
@@ -27,15 +29,13 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.extension.RegisterExtension;
 
 /** A process that is taken while a verb is under way can be taken later, and nothing is to mend. */
-class VerbUnderWayTest {
+@SimulatedGpu(gpus = 2, mebibytes = 2048)
+record VerbUnderWayTest(
+    SimulatedDriver machine, GpuCheckpoints checkpoints, Counter counter, LaunchedTree tree) {
 
   private static final int ATTEMPTS = 40;
-
-  @RegisterExtension final CountingJob job = new CountingJob();
-  @RegisterExtension final LaunchedTree tree = new LaunchedTree();
 
   private static void assertNames(
       OperationInProgressException busy, long controller, Instant begun) {
@@ -50,8 +50,8 @@ class VerbUnderWayTest {
   }
 
   private void assertRuns() {
-    job.checkpoints().process(job.pid()).suspend().resume();
-    assertEquals(101, job.counter().increment());
+    checkpoints.process(counter.pid()).suspend().resume();
+    assertEquals(101, counter.increment());
   }
 
   /** To the millisecond, as the time of the other verb. */
@@ -63,11 +63,11 @@ class VerbUnderWayTest {
   void processThatAnotherThreadSuspendsIsRefusedForNow() {
     Instant begun = now();
     try (HeldVerb other =
-        HeldVerb.start(job.checkpoints(), there -> there.process(job.pid()).suspend().resume())) {
+        HeldVerb.start(checkpoints, there -> there.process(counter.pid()).suspend().resume())) {
       OperationInProgressException busy =
           assertThrows(
               OperationInProgressException.class,
-              () -> job.checkpoints().process(job.pid()).suspend());
+              () -> checkpoints.process(counter.pid()).suspend());
       assertNames(busy, ProcessHandle.current().pid(), begun);
       other.letGo();
     }
@@ -78,14 +78,14 @@ class VerbUnderWayTest {
   void processThatAnotherJvmSuspendsIsRefusedForNow() throws IOException {
     Instant begun = now();
     try (OtherController other =
-        OtherController.suspending(job.machine(), job.state(), job.pid())) {
+        OtherController.suspending(machine, machine.stateDirectory(), counter.pid())) {
       OperationInProgressException busy =
           assertThrows(
               OperationInProgressException.class,
-              () -> job.checkpoints().process(job.pid()).suspend());
+              () -> checkpoints.process(counter.pid()).suspend());
       assertNames(busy, other.pid(), begun);
     }
-    job.checkpoints().recover();
+    checkpoints.recover();
     assertRuns();
   }
 
@@ -117,19 +117,19 @@ class VerbUnderWayTest {
     LaunchedTree.assertGoesOn(launched, LaunchedTree.MEMBERS);
   }
 
-  /** What another verb traces for a moment is no reason to call an operator. */
+  /** A process that another verb traces for a moment does not need an operator. */
   @Test
   void snapshotIsRefusedForNowBeforeAnythingIsChecked() {
     StubCriu criu = new StubCriu();
     criu.findings.add(tracer());
-    RunningProcess running = job.checkpoints().toBuilder().criu(criu).build().process(job.pid());
+    RunningProcess running = checkpoints.toBuilder().criu(criu).build().process(counter.pid());
     Instant begun = now();
     try (HeldVerb other =
-        HeldVerb.start(job.checkpoints(), there -> there.process(job.pid()).suspend().resume())) {
+        HeldVerb.start(checkpoints, there -> there.process(counter.pid()).suspend().resume())) {
       assertNames(
           assertThrows(
               OperationInProgressException.class,
-              () -> running.snapshot(job.directory().resolve("image"))),
+              () -> running.snapshot(machine.directory().resolve("image"))),
           ProcessHandle.current().pid(),
           begun);
       other.letGo();
@@ -143,21 +143,21 @@ class VerbUnderWayTest {
         "tracer",
         "it is traced",
         "end the tracer",
-        new UnsupportedResource((int) job.pid(), "tracer 1", "", null));
+        new UnsupportedResource((int) counter.pid(), "tracer 1", "", null));
   }
 
   @Test
   void processThatRestsSuspendedIsAWrongState() {
-    job.checkpoints().process(job.pid()).suspend();
+    checkpoints.process(counter.pid()).suspend();
     WrongStateException wrong =
-        assertThrows(WrongStateException.class, () -> job.checkpoints().process(job.pid()));
+        assertThrows(WrongStateException.class, () -> checkpoints.process(counter.pid()));
     assertEquals(ProcessState.CHECKPOINTED, wrong.failure().after());
   }
 
   /** The process is away from running only while a verb is under way, as each of them is undone. */
   @Test
   void verbsThatComeAtAnyMomentAreRefusedForNow() {
-    job.machine().faults(Fault.in("cuCheckpointProcessCheckpoint").answers(801));
+    machine.faults(Fault.in("cuCheckpointProcessCheckpoint").answers(801));
     CompletableFuture<List<RuntimeException>> others =
         CompletableFuture.supplyAsync(this::failToSuspend);
     List<RuntimeException> thrown = new ArrayList<>(failToSuspend());
@@ -173,7 +173,7 @@ class VerbUnderWayTest {
                             && unfit.reason()
                                 == ProcessUnfitException.Reason.UNSUPPORTED_BY_DRIVER))
             .toList());
-    job.machine().clearFaults();
+    machine.clearFaults();
     assertRuns();
   }
 
@@ -181,14 +181,14 @@ class VerbUnderWayTest {
     return Stream.generate(
             () ->
                 assertThrows(
-                    RuntimeException.class, () -> job.checkpoints().process(job.pid()).suspend()))
+                    RuntimeException.class, () -> checkpoints.process(counter.pid()).suspend()))
         .limit(ATTEMPTS)
         .toList();
   }
 
   /** Ends the other verb after our look has found the process locked. */
   private GpuCheckpoints lookingBeforeTheEndOf(HeldVerb other) {
-    CudaDriver driver = job.checkpoints().cuda();
+    CudaDriver driver = checkpoints.cuda();
     AtomicBoolean first = new AtomicBoolean(true);
     CudaDriver late =
         (CudaDriver)
@@ -206,15 +206,15 @@ class VerbUnderWayTest {
                     throw e.getCause();
                   }
                 });
-    return job.checkpoints().toBuilder().cuda(late, LibNvml.in(job.machine().directory())).build();
+    return checkpoints.toBuilder().cuda(late, LibNvml.in(machine.directory())).build();
   }
 
   @Test
   void verbThatFailedJustAfterTheLookHasLeftARunningProcess() {
-    job.machine().faults(Fault.in("cuCheckpointProcessCheckpoint").call(1).answers(801));
+    machine.faults(Fault.in("cuCheckpointProcessCheckpoint").call(1).answers(801));
     try (HeldVerb other =
-        HeldVerb.start(job.checkpoints(), there -> there.process(job.pid()).suspend())) {
-      lookingBeforeTheEndOf(other).process(job.pid()).suspend().resume();
+        HeldVerb.start(checkpoints, there -> there.process(counter.pid()).suspend())) {
+      lookingBeforeTheEndOf(other).process(counter.pid()).suspend().resume();
     }
     assertRuns();
   }
@@ -222,10 +222,10 @@ class VerbUnderWayTest {
   @Test
   void verbThatEndedJustAfterTheLookHasLeftASuspendedProcess() {
     try (HeldVerb other =
-        HeldVerb.start(job.checkpoints(), there -> there.process(job.pid()).suspend())) {
+        HeldVerb.start(checkpoints, there -> there.process(counter.pid()).suspend())) {
       WrongStateException wrong =
           assertThrows(
-              WrongStateException.class, () -> lookingBeforeTheEndOf(other).process(job.pid()));
+              WrongStateException.class, () -> lookingBeforeTheEndOf(other).process(counter.pid()));
       assertEquals(ProcessState.CHECKPOINTED, wrong.failure().after());
     }
   }

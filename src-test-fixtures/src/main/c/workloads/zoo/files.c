@@ -128,7 +128,7 @@ static void look_at_directories(void) {
   before = *result;
 }
 
-/* Somebody in the tree who does not get what others hold. */
+/* A process of the tree that does not get a lock that others hold. */
 static void try_locks(void) {
   int own = must(open(path, O_RDWR));
   for (;; rest()) {

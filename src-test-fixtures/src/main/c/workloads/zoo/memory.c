@@ -1,4 +1,4 @@
-/* Memory of every kind, with what the kernel was told about it. */
+/* Memory of every kind, with the advice given to the kernel. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -58,7 +58,7 @@ static bool reads_flag(unsigned long wanted, const char *flag, char *line, size_
   return has;
 }
 
-/* The file is read in pieces. Who is dumped in between has a file of other pieces when it is restored, in which a mapping or
+/* The file is read in pieces. A process that is dumped between two reads has a file of other pieces when it is restored, in which a mapping or
  * a part of a line is skipped: so it is read again. */
 static void expect_flag(const void *at, const char *flag) {
   char line[256] = "";

@@ -98,7 +98,7 @@ static void open_echo(void) {
 static struct winsize size = {.ws_row = 17, .ws_col = 71};
 
 /* The kernel gives out the lowest number that is free, and a restore needs the one that was dumped: each specimen that has a
- * terminal takes one above what others on this machine, and the other specimen, may take meanwhile, and below 32, where CRIU
+ * terminal takes one above the numbers that other processes and the other specimen may take, and below 32, where CRIU
  * gives up opening one after the other. */
 enum { PTY_NUMBER = 16, PTY_SESSION_NUMBER = 24 };
 

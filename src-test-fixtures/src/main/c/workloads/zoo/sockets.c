@@ -73,7 +73,7 @@ static void open_udp(void) {
   set_option(one, SOL_SOCKET, SO_BROADCAST, 1);
 }
 
-/* CRIU leaves out what waits in a UDP socket, so a datagram may be lost. That is UDP. */
+/* CRIU leaves out what waits in a UDP socket, so a datagram may be lost, as UDP permits. */
 static void pass_datagrams(void) {
   static uint16_t port;
   send_number();
@@ -215,7 +215,7 @@ static void accept_another(void) {
   must(close(to));
 }
 
-/* A pipe's end that is nowhere but in a message that nobody has read yet. */
+/* A pipe's end that exists only in an unread message. */
 static int left_end;
 
 static void send_descriptor(void) {
@@ -254,14 +254,14 @@ static void receive_descriptor(void) {
   must(send(one, "d", 1, 0)); /* for the checks to come */
 }
 
-/* A socket to ask the kernel by, as ip(8) has. It is in no group, so nobody else fills it. */
+/* A netlink socket, as ip(8) has. It is in no group, so no other process fills it. */
 static void open_netlink(void) {
   one = must(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
   struct sockaddr_nl address = {.nl_family = AF_NETLINK};
   must(bind(one, (struct sockaddr *)&address, sizeof address));
 }
 
-/* Nothing is asked here: the answer is in the socket when send returns, and CRIU refuses one that has data to read. */
+/* No request is sent: the answer would be in the socket when send returns, and CRIU refuses a socket with unread data. */
 static void look_at_netlink(void) {
   static uint32_t port;
   struct sockaddr_nl address;

@@ -1,6 +1,6 @@
 /*
  * Processes that each hold one resource of the kernel and prove, over and over, that they still have it: subjects for
- * dump and restore. zoo.main.c has the list and tells how they are asked.
+ * dump and restore. zoo.main.c has the list and the requests.
  */
 #ifndef ZOO_H
 #define ZOO_H
@@ -28,7 +28,7 @@ extern const struct specimen thread_specimens[], pipe_specimens[], timer_specime
     memory_specimens[], socket_specimens[], file_specimens[], signal_specimens[], process_specimens[],
     namespace_specimens[];
 
-/* The resource is not as it was. Says so and ends the process. */
+/* The resource has changed: reports this and ends the process. */
 _Noreturn void bad(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* This kernel does not have the resource at all. Says so and ends the process. */
@@ -50,13 +50,13 @@ long may_fail(long result, const char *call);
 /* A name for a file beside the status file, and unlike any other. The caller keeps it. */
 char *own_path(const char *suffix);
 
-/* Starts a child that runs body for ever. It dies with its parent only if it is killed. */
+/* Starts a child that runs body without end. The child dies with its parent only if the parent is killed. */
 pid_t child(void (*body)(void));
 
 /* Zeroed memory that children share. */
 void *shared_memory(size_t bytes);
 
-/* Whether the descriptor is readable by then. CRIU ends a poll that waits with EINTR; it begins anew then. */
+/* Whether the descriptor is readable by then. CRIU ends a waiting poll with EINTR; the poll is then repeated. */
 bool is_readable(int descriptor, int milliseconds);
 
 /* Lets a little time pass. */

@@ -180,7 +180,7 @@ static void move_into_root(const char *program) {
 
 /*
  * Starts this program again as the first process of new namespaces. Again, because what is open or mapped now belongs to
- * the old mounts. The parent stays outside and waits: somebody has to reap it.
+ * the old mounts. The parent stays outside and reaps it.
  */
 static void live_in_namespaces(const struct specimen *specimen) {
   char program[4096] = "";

@@ -23,6 +23,7 @@ import dev.gpuprocess.fixtures.AmdMachine;
 import dev.gpuprocess.fixtures.AmdMachine.Failing;
 import dev.gpuprocess.fixtures.AmdWorkload;
 import dev.gpuprocess.fixtures.Counter;
+import dev.gpuprocess.fixtures.SimulatedGpu;
 import dev.gpuprocess.fixtures.Workload;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.proc.ProcFs;
@@ -43,13 +44,17 @@ import java.util.List;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.extension.RegisterExtension;
 
 /** Dumps and restores of AMD processes, with real CRIU and doubles of its plugin and the GPU. */
 @RequiresRoot("makes device files")
+@SimulatedGpu(gpus = 2, mebibytes = 2048)
 class AmdProcessTest {
 
-  @RegisterExtension final LaunchedTree tree = new LaunchedTree();
+  private final LaunchedTree tree;
+
+  AmdProcessTest(LaunchedTree tree) {
+    this.tree = tree;
+  }
 
   private final List<Workload> started = new ArrayList<>();
   private AmdMachine machine;

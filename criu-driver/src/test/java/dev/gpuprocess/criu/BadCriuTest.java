@@ -33,11 +33,13 @@ import java.util.concurrent.CompletableFuture;
 import org.jspecify.annotations.NullUnmarked;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /** A CRIU that does what it should not. Whatever it does, it is reaped and nothing stays open. */
 @NullUnmarked
+@Tag("slow")
 class BadCriuTest {
 
   /** A pid that no process has: above the largest possible pid. */

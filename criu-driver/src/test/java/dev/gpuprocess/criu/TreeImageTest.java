@@ -24,6 +24,7 @@ import dev.gpuprocess.error.ProcessUnfitException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Job;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.fixtures.SimulatedGpu;
 import dev.gpuprocess.image.ImageProcess;
 import dev.gpuprocess.image.ImageProcess.Role;
 import dev.gpuprocess.image.ImageStep;
@@ -47,14 +48,18 @@ import java.util.TreeSet;
 import java.util.stream.Collectors;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.extension.RegisterExtension;
 
 /** Dumps and restores of trees, with real CRIU and the simulated driver. */
+@SimulatedGpu(gpus = 2, mebibytes = 2048)
 class TreeImageTest {
 
   private static final int MEMBERS = LaunchedTree.MEMBERS;
 
-  @RegisterExtension final LaunchedTree tree = new LaunchedTree();
+  private final LaunchedTree tree;
+
+  TreeImageTest(LaunchedTree tree) {
+    this.tree = tree;
+  }
 
   @BeforeEach
   void findCriu() {

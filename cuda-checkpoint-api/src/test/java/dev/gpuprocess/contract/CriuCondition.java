@@ -7,10 +7,10 @@ import org.junit.jupiter.api.extension.ConditionEvaluationResult;
 import org.junit.jupiter.api.extension.ExecutionCondition;
 import org.junit.jupiter.api.extension.ExtensionContext;
 
-/** Skips what {@link RequiresCriu} stands on, test by test, where there is no CRIU that works. */
+/** Skips each test with {@link RequiresCriu} if no CRIU works. */
 final class CriuCondition implements ExecutionCondition {
 
-  /** Asked once in a JVM: it takes starting CRIU. */
+  /** Checked once in a JVM, since the check starts CRIU. */
   private static final class Here {
 
     static final Optional<String> MISSING =

@@ -480,7 +480,7 @@ public abstract class CudaDriverContract {
     return asked.get();
   }
 
-  /** While a verb is under way: what the states were, and the longest that one took to be told. */
+  /** Fails if a third state is read during the verb; returns the longest time of a reading. */
   private Duration assertNoStateBetween(
       CompletableFuture<CudaResult> verb,
       Workload workload,

@@ -28,10 +28,10 @@ public final class DyingJvm {
   }
 
   /**
-   * Waits for its end, and kills it unless it ends by itself.
+   * Waits until it exits, or kills it.
    *
    * @param begins its first line
-   * @param nanos how long after that it is killed; less than 0 for one that ends by itself
+   * @param nanos the time until it is killed; negative if it exits without that
    * @return whether it was killed
    * @throws IllegalStateException when it says something else, or does not end
    */

@@ -6,12 +6,12 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 
-/** What is shown at the end of {@code bin/verify}. */
+/** The lines that {@code bin/verify} prints at its end. */
 public final class Figures {
 
   private Figures() {}
 
-  /** Adds a line; prints it where nobody collects figures. */
+  /** Adds a line; prints it if figures are not collected. */
   public static void add(String line) {
     String file = System.getProperty("gpuprocess.figures");
     if (file == null) {

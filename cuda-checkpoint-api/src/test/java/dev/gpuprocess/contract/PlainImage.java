@@ -66,7 +66,7 @@ public final class PlainImage {
         null);
   }
 
-  /** Restores what is proven to be as it was made. */
+  /** Restores an image that was verified. */
   public static RestoreReport restore(
       CriuDriver driver, Path directory, Path work, RestoreOptions options) {
     ImageDirectory image = ImageDirectory.open(directory);

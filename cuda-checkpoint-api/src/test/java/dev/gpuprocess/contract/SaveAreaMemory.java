@@ -11,7 +11,7 @@ public final class SaveAreaMemory {
 
   private SaveAreaMemory() {}
 
-  /** Returns its directory, or {@code /dev/shm} if there is none of huge pages. */
+  /** Returns its directory, or {@code /dev/shm} without a tmpfs of huge pages. */
   public static Path directory() {
     return HugeTmpfs.directory().orElse(Path.of("/dev/shm"));
   }

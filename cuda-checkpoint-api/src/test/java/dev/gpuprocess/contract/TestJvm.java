@@ -13,8 +13,8 @@ import java.util.concurrent.TimeUnit;
 public final class TestJvm {
 
   /**
-   * It lives for seconds: the second compiler, a parallel collector, early compilation and the
-   * verification of what javac has made cost more than they give.
+   * These JVMs live for seconds: the second compiler, a parallel collector, early compilation and
+   * the verification of classes cost more than they gain.
    */
   private static final List<String> QUICK =
       List.of(
@@ -28,17 +28,17 @@ public final class TestJvm {
 
   private TestJvm() {}
 
-  /** The {@code java} that runs the tests. */
+  /** Returns the {@code java} that runs the tests. */
   public static String java() {
     return Path.of(System.getProperty("java.home"), "bin", "java").toString();
   }
 
-  /** The class path of the tests; surefire hides it behind a jar of its own. */
+  /** Returns the class path of the tests; surefire hides it behind a jar of its own. */
   public static String classPath() {
     return System.getProperty("surefire.test.class.path", System.getProperty("java.class.path"));
   }
 
-  /** How a command begins that runs a JVM which is quick to start, with more options. */
+  /** Returns the start of a command for a JVM that starts quickly, with more options. */
   public static List<String> quick(List<String> options) {
     List<String> command = new ArrayList<>(List.of(java()));
     command.addAll(QUICK);
@@ -46,19 +46,19 @@ public final class TestJvm {
     return command;
   }
 
-  /** What runs a main class of the tests in a JVM that is quick to start. */
+  /** Returns the command that runs a main class of the tests in a JVM that starts quickly. */
   public static List<String> command(Class<?> main, String... arguments) {
     return command(List.of(), main, arguments);
   }
 
-  /** The same by way of a command that executes its arguments. */
+  /** Returns such a command, run by another command that executes its arguments. */
   public static List<String> commandBy(List<String> by, Class<?> main, String... arguments) {
     List<String> command = new ArrayList<>(by);
     command.addAll(command(main, arguments));
     return command;
   }
 
-  /** The same with more options. */
+  /** Returns such a command with more options of the JVM. */
   public static List<String> command(List<String> options, Class<?> main, String... arguments) {
     List<String> command = quick(options);
     command.addAll(List.of("-cp", classPath(), main.getName()));
@@ -67,14 +67,14 @@ public final class TestJvm {
   }
 
   /**
-   * How a command begins that runs a JVM as the first process of a pid namespace. It leads a
-   * session of its own: what is in one that is led from outside cannot be dumped.
+   * Returns the start of a command that runs a JVM as the first process of a pid namespace. The JVM
+   * leads a session of its own: processes of a session led from outside cannot be dumped.
    */
   public static List<String> inPidNamespace() {
     return List.of("unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "setsid");
   }
 
-  /** Runs one to its end, and fails if its last line is another. */
+  /** Runs a command to its end, and fails if its last line differs. */
   public static void assertEndsSaying(String last, List<String> command)
       throws IOException, InterruptedException {
     Process jvm = new ProcessBuilder(command).redirectErrorStream(true).start();
@@ -87,7 +87,7 @@ public final class TestJvm {
     }
   }
 
-  /** Kills one, and waits until it is gone. */
+  /** Kills a JVM, and waits until it has exited. */
   public static void end(Process jvm) {
     jvm.destroyForcibly();
     try {

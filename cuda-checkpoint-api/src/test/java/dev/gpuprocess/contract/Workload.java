@@ -11,8 +11,8 @@ import java.util.List;
 import java.util.function.BooleanSupplier;
 
 /**
- * A small process that counts in its memory and writes the number to a file, so that everybody can
- * see whether it goes on where it was. Needs perl. Closing ends it, and what was restored of it.
+ * A small process that counts in its memory and writes the number to a file, so that a test sees
+ * whether it continues where it was. Needs perl. Closing ends it, also after a restore.
  */
 public final class Workload implements AutoCloseable {
 
@@ -94,7 +94,7 @@ public final class Workload implements AutoCloseable {
   }
 
   /**
-   * Who it is. After a restore the pid is the same and the start time is not.
+   * Returns its identity. After a restore the pid is the same and the start time differs.
    *
    * @return pid and start time
    */

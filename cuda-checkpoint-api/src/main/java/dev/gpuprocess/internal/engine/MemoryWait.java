@@ -17,7 +17,6 @@ import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.reservation.GpuMemoryCheck;
 import dev.gpuprocess.internal.reservation.GpuMemoryCheck.Returning;
 import dev.gpuprocess.internal.reservation.GpuMemoryRefusal;
-import dev.gpuprocess.internal.reservation.GpuMemoryCheck;
 import dev.gpuprocess.internal.state.GpuUsage;
 import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.internal.text.Printable;

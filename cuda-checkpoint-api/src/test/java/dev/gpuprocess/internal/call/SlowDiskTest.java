@@ -16,10 +16,12 @@ import java.time.Duration;
 import java.util.OptionalLong;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Supplier;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /** A slow disk is not one that hangs. */
+@Tag("slow")
 class SlowDiskTest {
 
   private static final Duration LIMIT = Duration.ofSeconds(4);

@@ -45,10 +45,12 @@ import java.util.function.Supplier;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /** Callers that read a state while the driver does not return, since a verb is under way. */
+@Tag("slow")
 class StateReadingTest {
 
   private static final int POLLS = 150;

@@ -14,6 +14,7 @@ import org.junit.jupiter.api.Tag;
  * The contract, through the same binding as the real driver, on a simulated machine with two GPUs.
  */
 @Tag("jdk")
+@Tag("slow")
 class SimulatedDriverContractTest extends CudaDriverContract {
 
   private static SimulatedDriver machine;

@@ -24,6 +24,7 @@ import java.util.HexFormat;
 import java.util.List;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
@@ -31,6 +32,7 @@ import org.junit.jupiter.api.io.TempDir;
 /** A process of another user names files that root stores in its image, and replaces them. */
 @RequiresRoot("carries files of another user")
 @Timeout(120)
+@Tag("slow")
 class HostileExtrasTest {
 
   private static final int DRIVER_590 = 13_010;

@@ -31,6 +31,7 @@ import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
@@ -38,6 +39,7 @@ import org.junit.jupiter.api.io.TempDir;
 /** Images made by an attacker who wants them restored, or by broken disks. */
 @Timeout(300)
 @RequiresRoot("mounts a file system in memory")
+@Tag("slow")
 class HostileImageTest {
 
   private static final long SEED = 20261121;

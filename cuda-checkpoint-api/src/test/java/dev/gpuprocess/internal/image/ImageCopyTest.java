@@ -50,6 +50,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 /** A copy is complete, or does not exist. */
 @Tag("jdk")
 @Timeout(120)
+@Tag("slow")
 class ImageCopyTest {
 
   private static final String PAGES = "criu/pages-1.img";

@@ -40,6 +40,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 @Tag("jdk")
+@Tag("slow")
 class ImageDirectoryTest {
 
   private static final int SOMEBODY = 12345;

@@ -28,6 +28,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -36,6 +37,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 /** Files at paths that a user named are opened as that user. */
 @RequiresRoot("acts as another user")
 @Timeout(60)
+@Tag("slow")
 class UntrustedPathsTest {
 
   private static final Credentials USER = new Credentials(Stranger.ID, Stranger.ID, List.of());

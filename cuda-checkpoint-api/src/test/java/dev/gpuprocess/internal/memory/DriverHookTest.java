@@ -23,10 +23,12 @@ import java.util.List;
 import java.util.Set;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 /** Threads that share the copies of the driver. */
 @RequiresRoot("traces other processes")
+@Tag("slow")
 class DriverHookTest {
 
   private static final int MIB = 32;

@@ -32,11 +32,13 @@ import java.util.List;
 import java.util.OptionalLong;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /** Programs that poll the driver, as JAX does, survive a suspend. */
 @RequiresRoot("traces other processes")
+@Tag("slow")
 class LockGateTest {
 
   private static final int MIB = 4;

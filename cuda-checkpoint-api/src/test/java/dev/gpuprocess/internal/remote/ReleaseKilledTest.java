@@ -23,11 +23,13 @@ import java.time.Duration;
 import java.util.List;
 import java.util.Random;
 import java.util.concurrent.atomic.AtomicInteger;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
 /** The controller ends while it releases the device files that forked loaders inherited. */
 @RequiresRoot("traces processes")
+@Tag("slow")
 class ReleaseKilledTest {
 
   private static final Duration LIMIT = Duration.ofSeconds(30);

@@ -3,11 +3,13 @@ package dev.gpuprocess.internal.remote;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import dev.gpuprocess.contract.RequiresRoot;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
 /** A twentieth of the kills of {@link RemoteCallsKills}. */
 @RequiresRoot("traces processes")
+@Tag("slow")
 class RemoteCallsKillsTest {
 
   @Test

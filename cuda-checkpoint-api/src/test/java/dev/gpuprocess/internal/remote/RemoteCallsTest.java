@@ -25,6 +25,7 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.Assumptions;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -34,6 +35,7 @@ import org.opentest4j.TestAbortedException;
 
 /** System calls in threads of real processes, which notice nothing of them. */
 @RequiresRoot("traces processes")
+@Tag("slow")
 class RemoteCallsTest {
 
   private static final Duration LIMIT = Duration.ofSeconds(20);

@@ -32,6 +32,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import org.junit.jupiter.api.Assumptions;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.ThrowingSupplier;
 import org.junit.jupiter.api.io.TempDir;
@@ -41,6 +42,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 
 /** Work with remote calls: passed descriptors, and processes whose threads are stopped. */
 @RequiresRoot("traces processes")
+@Tag("slow")
 class RemoteWorkTest {
 
   private static final Duration LIMIT = Duration.ofSeconds(20);

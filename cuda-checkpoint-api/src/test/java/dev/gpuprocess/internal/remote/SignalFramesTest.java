@@ -6,11 +6,13 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import dev.gpuprocess.internal.remote.Registers.Name;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
 /** The kernel's requirements for a signal frame, also on other processors than this one. */
+@Tag("slow")
 class SignalFramesTest {
 
   private static final int WITH_TILES = 11008;

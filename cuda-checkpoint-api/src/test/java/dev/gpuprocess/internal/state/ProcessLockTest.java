@@ -6,16 +6,18 @@ import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.LockedProcess;
 import dev.gpuprocess.OtherController;
 import dev.gpuprocess.Recovered;
 import dev.gpuprocess.RunningProcess;
-import dev.gpuprocess.contract.CountingJob;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
+import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.fixtures.SimulatedGpu;
 import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.process.ProcessIdentity;
 import dev.gpuprocess.progress.RecoveryOutcome;
@@ -28,18 +30,17 @@ import java.util.Optional;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.extension.RegisterExtension;
 
 /** One verb at a time works on a process, over all JVMs of a machine. */
 @Tag("jdk")
-class ProcessLockTest {
-
-  @RegisterExtension final CountingJob job = new CountingJob();
+@SimulatedGpu
+@Tag("slow")
+record ProcessLockTest(SimulatedDriver machine, GpuCheckpoints checkpoints, Counter counter) {
 
   /** Keeps the other controller in the middle of its lock; calls of this JVM do not hang. */
   private OtherController otherLocks() throws IOException {
-    job.machine().faults(Fault.in("cuCheckpointProcessLock").pid(job.pid()).call(1).hangs());
-    return OtherController.locking(job.machine(), job.state(), job.pid());
+    machine.faults(Fault.in("cuCheckpointProcessLock").pid(counter.pid()).call(1).hangs());
+    return OtherController.locking(machine, machine.stateDirectory(), counter.pid());
   }
 
   private void assertRefused(OtherController other, Runnable verb) {
@@ -52,20 +53,20 @@ class ProcessLockTest {
 
   @Test
   void refusesAVerbWhileAnotherJvmWorksAndNamesIt() throws IOException {
-    RunningProcess running = job.checkpoints().process(job.pid());
+    RunningProcess running = checkpoints.process(counter.pid());
     try (OtherController other = otherLocks()) {
       assertRefused(other, running::lock);
-      assertInstanceOf(RunningProcess.class, job.checkpoints().inspect(job.pid()));
+      assertInstanceOf(RunningProcess.class, checkpoints.inspect(counter.pid()));
       assertTrue(
-          job.checkpoints().doctor(job.pid()).toString().contains("pid " + other.pid()),
-          () -> job.checkpoints().doctor(job.pid()).toString());
+          checkpoints.doctor(counter.pid()).toString().contains("pid " + other.pid()),
+          () -> checkpoints.doctor(counter.pid()).toString());
     }
   }
 
   /** A close that relied on such a lock would leave the process checkpointed. */
   @Test
   void refusesToRequestAResumeFromALockThatBringsNoProcessBack() {
-    ProcessIdentity process = ProcessIdentity.of(job.pid()).orElseThrow();
+    ProcessIdentity process = ProcessIdentity.of(counter.pid()).orElseThrow();
     ProcessKey key = ProcessKey.of(process);
     ProcessLock lock =
         ProcessLock.take(
@@ -73,7 +74,7 @@ class ProcessLockTest {
             process.pid(),
             "test",
             ProcessLock.Kind.MOVE,
-            new StateDirectory(job.state()),
+            new StateDirectory(machine.stateDirectory()),
             Duration.ZERO);
     try {
       assertFalse(ProcessLock.requestResume(key));
@@ -87,8 +88,8 @@ class ProcessLockTest {
   @Test
   void runsAVerbWhileAnotherJvmWorksOnAnotherProcess() throws IOException {
     try (OtherController other = otherLocks();
-        Counter neighbour = Counter.start(job.machine())) {
-      job.checkpoints().process(neighbour.pid()).suspend().resume();
+        Counter neighbour = Counter.start(machine)) {
+      checkpoints.process(neighbour.pid()).suspend().resume();
       assertEquals(101, neighbour.increment(), () -> "beside " + other.pid());
     }
   }
@@ -96,14 +97,14 @@ class ProcessLockTest {
   @Test
   void runsAVerbAfterAnotherJvmWasKilledAndLeavesNoFiles() throws IOException {
     otherLocks().close();
-    job.machine().clearFaults();
+    machine.clearFaults();
     assertEquals(
         List.of(RecoveryOutcome.RUNNING),
-        job.checkpoints().recover().stream().map(Recovered::outcome).toList());
-    job.checkpoints().process(job.pid()).suspend().resume();
-    assertEquals(101, job.counter().increment());
-    try (Stream<Path> left = Files.list(job.state())) {
-      assertEquals(List.of(job.state().resolve("locks.d")), left.toList());
+        checkpoints.recover().stream().map(Recovered::outcome).toList());
+    checkpoints.process(counter.pid()).suspend().resume();
+    assertEquals(101, counter.increment());
+    try (Stream<Path> left = Files.list(machine.stateDirectory())) {
+      assertEquals(List.of(machine.stateDirectory().resolve("locks.d")), left.toList());
     }
   }
 
@@ -112,7 +113,7 @@ class ProcessLockTest {
     try (OtherController other = otherLocks()) {
       assertEquals(
           List.of(RecoveryOutcome.IN_USE),
-          job.checkpoints().recover().stream().map(Recovered::outcome).toList(),
+          checkpoints.recover().stream().map(Recovered::outcome).toList(),
           () -> "beside " + other.pid());
     }
   }
@@ -120,12 +121,12 @@ class ProcessLockTest {
   @Test
   @OutsideUse("A3")
   void otherJvmsReadThatCriuWorksOnTheProcess() throws IOException {
-    StateDirectory directory = new StateDirectory(job.state());
-    ProcessKey key = ProcessKey.of(ProcessIdentity.of(job.pid()).orElseThrow());
+    StateDirectory directory = new StateDirectory(machine.stateDirectory());
+    ProcessKey key = ProcessKey.of(ProcessIdentity.of(counter.pid()).orElseThrow());
     ProcessLock turn =
         ProcessLock.take(
             key,
-            Math.toIntExact(job.pid()),
+            Math.toIntExact(counter.pid()),
             "snapshot",
             ProcessLock.Kind.MOVE,
             directory,
@@ -149,11 +150,11 @@ class ProcessLockTest {
 
   @Test
   void createsALockFileAgainThatWasRemoved() throws IOException {
-    LockedProcess locked = job.checkpoints().process(job.pid()).lock();
-    for (String name : new StateDirectory(job.state()).lockNames()) {
-      Files.delete(job.state().resolve("locks.d").resolve(name));
+    LockedProcess locked = checkpoints.process(counter.pid()).lock();
+    for (String name : new StateDirectory(machine.stateDirectory()).lockNames()) {
+      Files.delete(machine.stateDirectory().resolve("locks.d").resolve(name));
     }
-    Files.delete(job.state().resolve("locks.d"));
+    Files.delete(machine.stateDirectory().resolve("locks.d"));
     RunningProcess running = locked.unlock();
     try (OtherController other = otherLocks()) {
       assertRefused(other, running::lock);
@@ -162,13 +163,13 @@ class ProcessLockTest {
 
   @Test
   void refusesVerbsWithoutAStateDirectoryUnlessTheyBringBack() throws IOException {
-    LockedProcess locked = job.checkpoints().process(job.pid()).lock();
-    Files.move(job.state(), job.directory().resolve("away"));
-    Files.createFile(job.state());
+    LockedProcess locked = checkpoints.process(counter.pid()).lock();
+    Files.move(machine.stateDirectory(), machine.directory().resolve("away"));
+    Files.createFile(machine.stateDirectory());
     GpuCheckpointException refused = assertThrows(GpuCheckpointException.class, locked::checkpoint);
     assertTrue(refused.getMessage().contains("GPUPROCESS_STATE_DIR"), refused.getMessage());
-    assertInstanceOf(LockedProcess.class, job.checkpoints().inspect(job.pid()));
+    assertInstanceOf(LockedProcess.class, checkpoints.inspect(counter.pid()));
     locked.unlock();
-    assertEquals(101, job.counter().increment());
+    assertEquals(101, counter.increment());
   }
 }

@@ -12,38 +12,30 @@ import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.fixtures.SimulatedDriver;
-import java.nio.file.Path;
+import dev.gpuprocess.fixtures.SimulatedGpu;
 import java.time.Duration;
 import java.util.concurrent.atomic.AtomicReference;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.io.TempDir;
 
 // [start:tests]
 @Tag("jdk")
+@SimulatedGpu(mebibytes = 1024) // gpus = 2 for a machine with two
 class PreemptingSchedulerTest {
 
-  private SimulatedDriver machine; // a directory with a libcuda.so.1 that needs no GPU
-  private Counter job; // a process that counts in GPU memory: 101, 102, ...
-  private GpuCheckpoints gpus;
-  private PreemptingScheduler scheduler;
+  private final SimulatedDriver machine; // a directory with a libcuda.so.1 that needs no GPU
+  private final Counter job; // a process that counts in GPU memory: 101, 102, ...
+  private final GpuCheckpoints gpus;
+  private final PreemptingScheduler scheduler;
 
-  @BeforeEach
-  void startJob(@TempDir Path state) {
-    machine = SimulatedDriver.builder().memory(1L << 30).create();
-    job = Counter.start(machine);
-    gpus = GpuCheckpoints.builder().cuda(machine.directory()).stateDirectory(state).build();
+  // each test has its own; all of it is gone after the test
+  PreemptingSchedulerTest(SimulatedDriver machine, GpuCheckpoints gpus, Counter job) {
+    this.machine = machine;
+    this.gpus = gpus;
+    this.job = job;
     scheduler = new PreemptingScheduler(gpus, Duration.ZERO);
     scheduler.addBatchJob(job.pid());
     assertEquals(101, job.increment());
-  }
-
-  @AfterEach
-  void endJob() {
-    job.close();
-    machine.close();
   }
 
   @Test

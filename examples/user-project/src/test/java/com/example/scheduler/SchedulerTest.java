@@ -9,35 +9,24 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.fixtures.Counter;
-import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.fixtures.SimulatedGpu;
 import java.nio.file.Path;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /** Runs once on the class path and once on the module path. */
+@SimulatedGpu
 class SchedulerTest {
 
-  private SimulatedDriver machine;
-  private Counter job;
-  private GpuCheckpoints gpus;
-  private Scheduler scheduler;
+  private final Counter job;
+  private final GpuCheckpoints gpus;
+  private final Scheduler scheduler;
 
-  @BeforeEach
-  void startJob() {
-    machine = SimulatedDriver.create();
-    job = Counter.start(machine);
-    gpus =
-        GpuCheckpoints.builder().cuda(machine.directory()).build();
+  SchedulerTest(Counter job, GpuCheckpoints gpus) {
+    this.job = job;
+    this.gpus = gpus;
     scheduler = new Scheduler(gpus);
     assertEquals(101, job.increment());
-  }
-
-  @AfterEach
-  void endJob() {
-    job.close();
-    machine.close();
   }
 
   @Test
