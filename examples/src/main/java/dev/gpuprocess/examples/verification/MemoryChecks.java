@@ -47,7 +47,7 @@ final class MemoryChecks {
       progress.print("refused", refusal);
       suspended.resume(WAITING);
       String afterWaiting = pattern.verify();
-      progress.print("memory free again", afterWaiting);
+      progress.print("memory free", afterWaiting);
 
       CheckpointedProcess again = checkpoints.process(pattern.pid()).suspend();
       CudaResult raw;
