@@ -1,7 +1,7 @@
 // The main job on a simulated GPU: bin/jshell examples/src/main/jshell/main-job.jsh
 // On a real one: GpuProcess.of(pid).lock().checkpoint() and so on, with the pid of any CUDA process.
 
-int exit = 1 // until all has succeeded: JShell goes on after an error
+int exit = 1 // until all has succeeded: JShell continues after an error
 
 var machine = SimulatedDriver.create()
 var gpus = GpuCheckpoints.builder().cuda(machine.directory()).build()

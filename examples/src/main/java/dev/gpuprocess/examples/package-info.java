@@ -1,7 +1,8 @@
 /**
- * What the library is for, as programs that run, each package by itself: {@code demo} shows the
- * main job step by step, {@code verification} proves it on a machine with an NVIDIA GPU, {@code
- * benchmarks} measures it, and {@code zdtm} tries it on CRIU's own test programs. Not published.
+ * Programs that use the library: {@code demo} shows the main job step by step, {@code cookbook} has
+ * the recipes of the documentation, {@code verification} checks the library on a machine with an
+ * NVIDIA GPU, {@code benchmarks} and {@code bus} measure it, and {@code zdtm} runs CRIU's own test
+ * programs through it. Not published.
  */
 @org.jspecify.annotations.NullMarked
 package dev.gpuprocess.examples;

@@ -16,7 +16,7 @@ import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 
-/** What is shown to readers is what the build compiles and runs. */
+/** The code on the pages and in the javadoc is compiled and run by the build. */
 class DocumentationTest {
 
   private static final Path ROOT = Path.of(System.getProperty("gpuprocess.root"));
@@ -33,18 +33,18 @@ class DocumentationTest {
       Pattern.compile(
           "^ *// \\[start:(\\w+)]\\n(.*?)\\n *// \\[end:\\1]$", Pattern.DOTALL | Pattern.MULTILINE);
 
-  /** The first class that a numbered line names. */
+  /** The first class in a numbered line. */
   private static final Pattern WALK =
       Pattern.compile("^\\d+\\. [^`\\n]*`(\\w+)`", Pattern.MULTILINE);
 
-  /** Within the repository, without the heading. */
+  /** A link within the repository, without the heading. */
   private static final Pattern LINK = Pattern.compile("]\\((?!https?:)([^)#\\s]+)[^)]*\\)");
 
   private static final Pattern JAVADOC_BLOCK =
       Pattern.compile("<pre>\\{@code\\n(.*?)\\n *\\* }</pre>", Pattern.DOTALL);
 
   @Test
-  void readmeAndGuideShowTheSnippetsThatRun() throws IOException {
+  void readmeAndGuideShowTheSnippets() throws IOException {
     List<String> shown = new ArrayList<>();
     for (String page : List.of("README.md", "docs/guide.md")) {
       List<String> blocks = javaBlocks(ROOT.resolve(page));
@@ -58,14 +58,14 @@ class DocumentationTest {
   }
 
   @Test
-  void readmeIsReadInThreeMinutes() throws IOException {
+  void readmeIsShort() throws IOException {
     String readme = Files.readString(ROOT.resolve("README.md"));
     assertTrue(readme.lines().count() <= 160, "README.md has more than 160 lines");
     assertTrue(readme.split("\\s+").length <= 900, "README.md has more than 900 words");
   }
 
   @Test
-  void cookbookShowsTheRecipesThatRun() throws IOException {
+  void cookbookShowsTheRecipes() throws IOException {
     List<String> recipes = new ArrayList<>();
     for (Path directory : COOKBOOK) {
       for (Path source : files(directory, ".java")) {
@@ -90,7 +90,7 @@ class DocumentationTest {
   }
 
   @Test
-  void architectureWalksThroughClassesThatAreThere() throws IOException {
+  void architectureNamesExistingClasses() throws IOException {
     Set<String> classes =
         mainSources().stream()
             .map(source -> source.getFileName().toString().replace(".java", ""))
@@ -102,11 +102,11 @@ class DocumentationTest {
     }
     assertTrue(walk.size() > 10 && walk.size() <= 15, walk.toString());
     walk.removeAll(classes);
-    assertEquals(List.of(), walk, "classes that docs/architecture.md walks through and nobody has");
+    assertEquals(List.of(), walk, "classes of docs/architecture.md that do not exist");
   }
 
   @Test
-  void linksLeadSomewhere() throws IOException {
+  void linksLeadToFiles() throws IOException {
     List<Path> pages = new ArrayList<>(files(ROOT.resolve("docs"), ".md"));
     for (String page : List.of("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")) {
       pages.add(ROOT.resolve(page));
@@ -117,13 +117,13 @@ class DocumentationTest {
       while (link.find()) {
         assertTrue(
             Files.exists(page.resolveSibling(link.group(1)).normalize()),
-            page + " links to " + link.group(1) + ", which is not there");
+            page + " links to " + link.group(1) + ", which does not exist");
       }
     }
   }
 
   @Test
-  void javadocShowsWhatRuns() throws IOException {
+  void javadocShowsCodeThatRuns() throws IOException {
     int seen = 0;
     for (Path source : mainSources()) {
       Matcher block = JAVADOC_BLOCK.matcher(Files.readString(source));
@@ -136,20 +136,20 @@ class DocumentationTest {
   }
 
   @Test
-  void fixturesReadmeShowsWhatRuns() throws IOException {
+  void fixturesReadmeShowsCodeThatRuns() throws IOException {
     Path readme = ROOT.resolve("src-test-fixtures/README.md");
     Matcher block = README_BLOCK.matcher(Files.readString(readme));
     assertTrue(block.find(), "no code in " + readme);
     assertLinesRun(readme, block.group(1));
   }
 
-  /** Line by line and whatever the spaces, as the formatter has its own mind about them. */
+  /** Compares line by line without spaces, which the formatter changes. */
   private static void assertLinesRun(Path source, String code) throws IOException {
     String snippets = withoutSpaces(Files.readString(SNIPPETS));
     for (String line : code.lines().toList()) {
       assertTrue(
           snippets.contains(withoutSpaces(line)),
-          source + " shows what SnippetsTest does not: " + line);
+          source + " shows a line that is not in SnippetsTest: " + line);
     }
   }
 
@@ -162,7 +162,7 @@ class DocumentationTest {
     assertTrue(
         Files.readString(ROOT.resolve("README.md"))
             .contains("<version>" + version.group(1) + "</version>"),
-        "README.md asks for another version than " + version.group(1));
+        "README.md has another version than " + version.group(1));
   }
 
   private static List<String> regions(Path source) throws IOException {

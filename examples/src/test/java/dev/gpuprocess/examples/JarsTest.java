@@ -19,7 +19,7 @@ import java.util.stream.Stream;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** What is in the jars that users get, as the build has just made them. */
+/** The content of the jars for users, as the build has just made them. */
 class JarsTest {
 
   private static final Path ROOT = Path.of(System.getProperty("gpuprocess.root"));
@@ -47,7 +47,7 @@ class JarsTest {
 
   @ParameterizedTest
   @ValueSource(strings = {"src-test-fixtures", "cuda-checkpoint-api", "criu-driver"})
-  void haveTheLicenceAndOneTime_andNothingOfTheBuild(String module) throws IOException {
+  void haveLicenceAndFixedTimesAndNoFilesOfTheBuild(String module) throws IOException {
     List<Path> jars = jars(module);
     assumeTrue(!jars.isEmpty(), "no jars yet: mvn package makes them");
     LocalDateTime timestamp = timestamp();
@@ -57,7 +57,7 @@ class JarsTest {
         for (JarEntry entry : jar.stream().toList()) {
           String name = path.getFileName() + ": " + entry.getName();
           assertEquals(timestamp, entry.getTimeLocal(), name);
-          // A file such as .built is a note of the build to itself.
+          // The build makes such files for itself, as .built.
           assertTrue(!entry.getName().matches("(.*/)?[.][^/]+"), name);
         }
       }

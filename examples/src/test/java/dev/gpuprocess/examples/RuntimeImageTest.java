@@ -24,15 +24,15 @@ class RuntimeImageTest {
       "jlink --add-modules java.logging,jdk.jfr,jdk.unsupported --output runtime";
 
   @Test
-  void theLibraryRunsOnAnImageOfTheModulesThatThePageNames(@TempDir Path directory)
+  void runsOnAnImageWithTheModulesOfThePage(@TempDir Path directory)
       throws IOException, InterruptedException {
     Path page = Path.of(System.getProperty("gpuprocess.root"), "docs/operations.md");
     assertTrue(Files.readString(page).contains(COMMAND), page + " does not show " + COMMAND);
     Path runtime = directory.resolve("runtime");
     String[] words = COMMAND.split(" ");
     words[words.length - 1] = runtime.toString();
-    StringWriter said = new StringWriter();
-    assertEquals(0, jlink(said, Arrays.copyOfRange(words, 1, words.length)), said::toString);
+    StringWriter printed = new StringWriter();
+    assertEquals(0, jlink(printed, Arrays.copyOfRange(words, 1, words.length)), printed::toString);
     Path output = directory.resolve("output");
     Process program =
         new ProcessBuilder(
@@ -49,41 +49,42 @@ class RuntimeImageTest {
   }
 
   @Test
-  void automaticModulesCannotBeLinked(@TempDir Path directory) {
+  void refusesToLinkAutomaticModules(@TempDir Path directory) {
     String jnr =
         Arrays.stream(System.getProperty("java.class.path").split(":"))
             .filter(jar -> jar.contains("jnr-ffi-"))
             .findFirst()
             .orElseThrow();
-    StringWriter said = new StringWriter();
+    StringWriter printed = new StringWriter();
     String image = directory.resolve("runtime").toString();
-    int status = jlink(said, "-p", jnr, "--add-modules", "org.jnrproject.ffi", "--output", image);
+    int status =
+        jlink(printed, "-p", jnr, "--add-modules", "org.jnrproject.ffi", "--output", image);
     assertNotEquals(0, status);
-    assertTrue(said.toString().contains("automatic module"), said.toString());
+    assertTrue(printed.toString().contains("automatic module"), printed.toString());
   }
 
-  private static int jlink(StringWriter said, String... arguments) {
-    PrintWriter out = new PrintWriter(said);
+  private static int jlink(StringWriter printed, String... arguments) {
+    PrintWriter out = new PrintWriter(printed);
     return ToolProvider.findFirst("jlink").orElseThrow().run(out, out, arguments);
   }
 
-  /** Takes a process off a GPU and brings it back. */
+  /** A program that suspends and resumes a process. */
   static final class Program {
 
     private Program() {}
 
     public static void main(String[] args) {
       try (SimulatedDriver machine = SimulatedDriver.create();
-          Counter job = Counter.start(machine)) {
-        int first = job.increment();
+          Counter counter = Counter.start(machine)) {
+        int first = counter.increment();
         GpuCheckpoints.builder()
             .cuda(machine.directory())
             .stateDirectory(Path.of(args[0]))
             .build()
-            .process(job.pid())
+            .process(counter.pid())
             .suspend()
             .resume();
-        if (job.increment() != first + 1) {
+        if (counter.increment() != first + 1) {
           throw new IllegalStateException("the counter lost its number");
         }
       }

@@ -16,9 +16,7 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
-/**
- * The scripts in bin/ say what they are for, and what they do not understand is an error at once.
- */
+/** The scripts in bin/ have a help, and refuse invalid arguments at once. */
 @NullUnmarked
 class ScriptsTest {
 
@@ -49,14 +47,14 @@ class ScriptsTest {
             .directory(directory.toFile())
             .redirectOutput(out.toFile())
             .redirectError(error.toFile());
-    // Whatever it would look for, it has no need of it here.
+    // The help must not need any other variable.
     builder.environment().keySet().removeIf(name -> !name.equals("PATH"));
     Process process = builder.start();
     process.getOutputStream().close();
     if (!process.waitFor(30, TimeUnit.SECONDS)) {
       process.descendants().forEach(ProcessHandle::destroyForcibly);
       process.destroyForcibly();
-      throw new AssertionError(command + " did not end");
+      throw new AssertionError(command + " did not exit");
     }
     return new Outcome(
         process.exitValue(),
@@ -66,9 +64,9 @@ class ScriptsTest {
 
   @ParameterizedTest
   @MethodSource("scripts")
-  void help_saysWhatItIsForAndHowItIsCalled(String script) throws Exception {
-    for (String asked : List.of("--help", "-h")) {
-      Outcome help = run(script, asked);
+  void printsPurposeAndUsageForHelp(String script) throws Exception {
+    for (String option : List.of("--help", "-h")) {
+      Outcome help = run(script, option);
       assertEquals(0, help.exit(), help::toString);
       assertEquals(List.of(), help.error());
       assertTrue(help.out().get(0).matches("[A-Z].{20,}"), help::toString);
@@ -79,7 +77,7 @@ class ScriptsTest {
 
   @ParameterizedTest
   @MethodSource("scripts")
-  void nonsense_isOneLineOfUsage(String script) throws Exception {
+  void printsOneLineOfUsageForInvalidArguments(String script) throws Exception {
     List<String[]> nonsense =
         List.of(
             new String[] {"--nonsense"},

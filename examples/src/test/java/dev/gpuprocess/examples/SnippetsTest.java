@@ -63,7 +63,7 @@ import org.junit.jupiter.api.io.TempDir;
  * {@code cookbook}.
  *
  * <p>Surefire sets {@code gpuprocess.driver.dir} and a working directory of its own, so that the
- * snippets find a simulated driver as users find theirs, and may write to {@code images}.
+ * snippets find a simulated driver as users find theirs, and can write to {@code images}.
  */
 @Tag("jdk")
 class SnippetsTest {
@@ -97,7 +97,7 @@ class SnippetsTest {
   }
 
   @Test
-  void suspendForAnUrgentJob() {
+  void suspendsForAnUrgentJob() {
     Runnable urgentJob = () -> assertInstanceOf(CheckpointedProcess.class, GpuProcess.inspect(pid));
     // [start:suspend]
     // free the GPU for something urgent, then continue
@@ -110,9 +110,9 @@ class SnippetsTest {
 
   @Test
   @RequiresCriu
-  void toDiskAndBack() throws IOException {
+  void dumpsAndRestores() throws IOException {
     Path images = Files.createDirectories(Path.of("images"));
-    assertFalse(Files.exists(images.resolve("job-42")), "left by an earlier run: mvn clean");
+    assertFalse(Files.exists(images.resolve("job-42")), "left by an earlier run: run mvn clean");
     // [start:disk]
     // to disk and back, perhaps tomorrow, perhaps elsewhere
     ProcessImage image = GpuProcess.of(pid).dump(Path.of("images", "job-42"));
@@ -121,13 +121,13 @@ class SnippetsTest {
     assertEquals(pid, image.manifest().pid());
     assertEquals(pid, again.pid());
     assertEquals(102, counter.increment());
-    try (Scratch gone = Scratch.of(images.resolve("job-42"))) {
-      assertTrue(Files.exists(gone.resolve("manifest.json")));
+    try (Scratch scratch = Scratch.of(images.resolve("job-42"))) {
+      assertTrue(Files.exists(scratch.resolve("manifest.json")));
     }
   }
 
   @Test
-  void arrivesInTheMiddle() {
+  void unlocksALockedProcess() {
     assertEquals(pid, GpuProcess.of(pid).lock().pid());
     // [start:inspect]
     // a tool that arrives in the middle
@@ -137,24 +137,24 @@ class SnippetsTest {
   }
 
   @Test
-  void suspendAJobForAnUrgentOne() {
-    try (Job job = Job.launch(2, 1, 1).on(driver).start()) {
-      long rootPid = job.pid();
+  void suspendsATree() {
+    try (Job tree = Job.launch(2, 1, 1).on(driver).start()) {
+      long rootPid = tree.pid();
       Runnable urgentJob =
           () -> assertInstanceOf(CheckpointedProcess.class, GpuProcess.inspect(rootPid));
-      // [start:job]
+      // [start:tree]
       // the same for a tree with several CUDA processes
       try (CheckpointedProcess parked = GpuProcess.of(rootPid).suspend()) {
         urgentJob.run();
       }
-      // [end:job]
+      // [end:tree]
       assertInstanceOf(RunningProcess.class, GpuProcess.inspect(rootPid));
-      assertEquals("ok %d bytes".formatted(1 << 20), job.verify(1));
+      assertEquals("ok %d bytes".formatted(1 << 20), tree.verify(1));
     }
   }
 
   @Test
-  void startsAJob() throws IOException {
+  void launchesAProcess() throws IOException {
     Files.writeString(Path.of("train.sh"), "echo trained; exit 3\n");
     Files.deleteIfExists(Path.of("train.log"));
     // [start:launch]
@@ -171,7 +171,7 @@ class SnippetsTest {
   }
 
   @Test
-  void startsAJobThatAsksForSnapshots() throws IOException {
+  void launchesAProcessThatRequestsSnapshots() throws IOException {
     Files.writeString(
         Path.of("train.sh"), "test -S \"$GPUPROCESS_SOCKET\" && test $PPID = $GPUPROCESS_ROOT\n");
     Files.createDirectories(Path.of("images"));
@@ -188,7 +188,7 @@ class SnippetsTest {
 
   @Test
   @RequiresCriu
-  void snapshotsOfAProcessThatContinues() throws IOException {
+  void makesSnapshots() throws IOException {
     try (Scratch images = Scratch.of(Files.createDirectories(Path.of("images", "job-43")))) {
       for (int earlier = 0; earlier < 3; earlier++) {
         assertTrue(
@@ -239,7 +239,7 @@ class SnippetsTest {
   }
 
   @Test
-  void recoversAtTheStart(@TempDir Path state) {
+  void recovers(@TempDir Path state) {
     GpuCheckpoints gpus = GpuCheckpoints.builder().stateDirectory(state).build();
     // [start:recover]
     // when a controller starts: unlocks what a dead one had locked, returns what it had suspended
@@ -252,7 +252,7 @@ class SnippetsTest {
 
   @Test
   @RequiresCriu
-  void comesBackWhenThereIsRoom() {
+  void waitsForMemory() {
     CheckpointedProcess suspended = GpuProcess.of(pid).suspend();
     // [start:options]
     Cancellation stop = new Cancellation(); // stop.cancel() in another thread ends the wait
@@ -269,13 +269,13 @@ class SnippetsTest {
     }
     // [end:options]
     assertEquals(102, counter.increment());
-    try (Scratch gone = Scratch.of(Path.of("images", "job-44"))) {
-      assertTrue(Files.exists(gone.resolve("manifest.json")));
+    try (Scratch scratch = Scratch.of(Path.of("images", "job-44"))) {
+      assertTrue(Files.exists(scratch.resolve("manifest.json")));
     }
   }
 
   @Test
-  void suspendInAServiceThatMayBeEnded() {
+  void resumesOnExit() {
     Runnable urgentJob = () -> assertInstanceOf(CheckpointedProcess.class, GpuProcess.inspect(pid));
     // [start:exit]
     GpuCheckpoints service = GpuCheckpoints.builder().resumeOnExit(true).build();
@@ -288,7 +288,7 @@ class SnippetsTest {
 
   @Test
   @RequiresCriu
-  void comesBackFromTheFallbackImage() {
+  void restoresFromTheFallbackImage() {
     driver.faults(
         Fault.in("cuCheckpointProcessRestore").pid(pid).answers(2)); // CUDA_ERROR_OUT_OF_MEMORY
     CheckpointedProcess suspended = GpuProcess.of(pid).suspend();
@@ -299,13 +299,13 @@ class SnippetsTest {
     driver.clearFaults();
     lost.process().replaceWith(ProcessImage.open(image)).resume();
     assertEquals(102, counter.increment());
-    try (Scratch gone = Scratch.of(image)) {
-      assertTrue(Files.exists(gone.resolve("manifest.json")));
+    try (Scratch scratch = Scratch.of(image)) {
+      assertTrue(Files.exists(scratch.resolve("manifest.json")));
     }
   }
 
   @Test
-  void aBusyGpu() {
+  void catchesExceptionsByGroup() {
     List<String> log = new ArrayList<>();
     counter.spin(Duration.ofSeconds(2));
     // [start:errors]
@@ -328,7 +328,7 @@ class SnippetsTest {
   }
 
   @Test
-  void everyStepIsTold() {
+  void reportsEveryStep() {
     List<String> log = new ArrayList<>();
     // [start:steps]
     StepListener listener =
@@ -349,19 +349,19 @@ class SnippetsTest {
   }
 
   @Test
-  void withoutAGpu() {
+  void runsWithoutAGpu() {
     // [start:simulated]
     try (SimulatedDriver machine = SimulatedDriver.create(); // a libcuda.so.1 that needs no GPU
-        Counter job = Counter.start(machine)) {
+        Counter counter = Counter.start(machine)) {
       GpuCheckpoints gpus = GpuCheckpoints.builder().cuda(machine.directory()).build();
-      gpus.process(job.pid()).suspend().resume();
-      assertEquals(101, job.increment());
+      gpus.process(counter.pid()).suspend().resume();
+      assertEquals(101, counter.increment());
     }
     // [end:simulated]
   }
 
   @Test
-  void verbsOfTheJavadoc() {
+  void runsTheVerbsOfTheJavadoc() {
     try (CheckpointedProcess suspended = GpuProcess.of(pid).lock().checkpoint()) {
       assertEquals(pid, suspended.pid());
     }
@@ -369,7 +369,7 @@ class SnippetsTest {
   }
 
   @Test
-  void faultsOfTheJavadoc() {
+  void injectsTheFaultsOfTheJavadoc() {
     driver.faults(
         Fault.in("cuCheckpointProcessLock").pid(pid).call(2).answers(600),
         Fault.in("cuCheckpointProcessCheckpoint").during().kills());
@@ -381,7 +381,7 @@ class SnippetsTest {
   }
 
   @Test
-  void machineOfTheFixturesReadme() {
+  void makesTheMachineOfTheFixturesReadme() {
     try (SimulatedDriver driver = SimulatedDriver.builder().gpus(2).memory(1L << 30).create();
         Counter counter = Counter.start(driver)) {
       assertEquals(101, counter.increment());

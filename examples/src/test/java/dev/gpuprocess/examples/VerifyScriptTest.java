@@ -15,7 +15,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** What bin/verify makes of a Maven run, in a checkout with a stand-in for Maven. */
+/** The results of bin/verify in a checkout with a substitute for Maven. */
 @NullUnmarked
 class VerifyScriptTest {
 
@@ -24,13 +24,13 @@ class VerifyScriptTest {
       "examples/src/main/java/dev/gpuprocess/examples/verification/VerifySummary.java";
 
   /**
-   * As Maven does: what depends on a module with a failed test is skipped, unless failed tests are
-   * to be ignored; and the exit code is then 0. What each run tests is one module after the other.
+   * Behaves as Maven: modules that depend on a module with a failed test are skipped, unless failed
+   * tests are ignored; then the exit code is 0. Each run tests one module after the other.
    */
   private static final String MAVEN =
       """
       #!/usr/bin/env bash
-      echo "$*" >>"$SAID/runs"
+      echo "$*" >>"$LOG/runs"
       report() {
         mkdir -p "$1/target/surefire-reports"
         echo "<testsuite tests='1' errors='0' skipped='0' failures='$2'>
@@ -70,7 +70,7 @@ class VerifyScriptTest {
     script(checkout.resolve("bin/criu"), "#!/usr/bin/env bash\necho /no/criu\n");
     script(programs.resolve("mvn"), MAVEN);
     for (String needed : List.of("gcc", "perl", "ip", "openssl", "shellcheck")) {
-      // What is piped to it is read: the script would be ended by SIGPIPE.
+      // Reads its input, because a SIGPIPE would end the script.
       script(programs.resolve(needed), "#!/bin/sh\ncat >/dev/null\n");
     }
   }
@@ -97,7 +97,7 @@ class VerifyScriptTest {
     environment.put("PATH", programs + ":" + environment.get("PATH"));
     environment.put("JAVA_HOME", System.getProperty("java.home"));
     environment.put("HOME", Files.createDirectories(directory.resolve("home")).toString());
-    environment.put("SAID", directory.toString());
+    environment.put("LOG", directory.toString());
     environment.put("BROKEN", broken);
     environment.put("GP_INSTALL_NOTHING", "yes");
     Process process = builder.start();
@@ -111,18 +111,18 @@ class VerifyScriptTest {
             : List.of());
   }
 
-  private int runsOfGreen() throws IOException, InterruptedException {
-    Outcome green = verify("");
-    assertEquals(0, green.exit(), green::toString);
-    int runs = green.runs().size();
-    assertEquals(2 * runs + " passed, 0 failed, 0 skipped", green.last(), green::toString);
+  private int runsOfASuccess() throws IOException, InterruptedException {
+    Outcome success = verify("");
+    assertEquals(0, success.exit(), success::toString);
+    int runs = success.runs().size();
+    assertEquals(2 * runs + " passed, 0 failed, 0 skipped", success.last(), success::toString);
     Files.delete(directory.resolve("runs"));
     return runs;
   }
 
   @Test
-  void aFailedTestHidesNeitherOtherModulesNorLaterRuns_andIsRed() throws Exception {
-    int runs = runsOfGreen();
+  void continuesWithModulesAndRunsAfterAFailedTest() throws Exception {
+    int runs = runsOfASuccess();
 
     Outcome outcome = verify("test");
 
@@ -133,7 +133,7 @@ class VerifyScriptTest {
   }
 
   @Test
-  void aCompileErrorIsRed_andNothingFollows() throws Exception {
+  void stopsAfterACompileError() throws Exception {
     Outcome outcome = verify("compile");
 
     assertEquals(1, outcome.exit(), outcome::toString);
@@ -142,7 +142,7 @@ class VerifyScriptTest {
   }
 
   @Test
-  void aTestJvmThatHangsIsRed() throws Exception {
+  void failsIfATestJvmHangs() throws Exception {
     Outcome outcome = verify("hang");
 
     assertEquals(1, outcome.exit(), outcome::toString);

@@ -3,7 +3,7 @@ package dev.gpuprocess.examples.benchmarks;
 import java.io.IOException;
 import java.nio.file.Path;
 
-/** {@code criu dump} and a sync of what it wrote; {@code criu restore}. */
+/** {@code criu dump} with a sync of its files, and {@code criu restore}. */
 record BareCommand(Path criu) implements Contender {
 
   private static final String DUMP =

@@ -22,15 +22,16 @@ import org.openjdk.jmh.runner.options.OptionsBuilder;
 import org.openjdk.jmh.runner.options.VerboseMode;
 
 /**
- * {@code Bench JAVA_HOME...}: what one question for a state costs through the library and in C, on
- * the same simulated driver and the same process, and how long a JVM takes to its first answer.
+ * {@code Bench JAVA_HOME...}: measures one call for the state of a process, through the library and
+ * in C, on the same simulated driver and process, and the time from the start of a JVM to its first
+ * state.
  */
 public final class Bench {
 
   private static final String SIMCTL = "/dev/gpuprocess/fixtures/native/linux-x86_64/simctl";
   private static final int ROUNDS = 5;
   private static final int CALLS = 5_000;
-  private static final int CALLS_TO_NOBODY = 1_000_000;
+  private static final int CALLS_WITHOUT_PROCESS = 1_000_000;
   private static final int STARTS = 11;
 
   private final SimulatedDriver driver;
@@ -45,9 +46,9 @@ public final class Bench {
    * Measures and prints.
    *
    * @param args the JDKs whose start is measured
-   * @throws IOException when a program cannot be started
-   * @throws InterruptedException when interrupted
-   * @throws RunnerException when the harness fails
+   * @throws IOException if a program cannot be started
+   * @throws InterruptedException if interrupted
+   * @throws RunnerException if the harness fails
    */
   public static void main(String[] args) throws IOException, InterruptedException, RunnerException {
     try (SimulatedDriver driver = SimulatedDriver.create();
@@ -57,7 +58,7 @@ public final class Bench {
       bench.starts(args);
       System.out.println();
       System.out.println(
-          "load averages meanwhile "
+          "load averages during the run "
               + Files.readString(Path.of("/proc/loadavg")).strip()
               + ", on "
               + Runtime.getRuntime().availableProcessors()
@@ -65,13 +66,13 @@ public final class Bench {
     }
   }
 
-  /** Java and C in turn, so that whatever else runs here hits both. */
+  /** Measures Java and C in turn, so that other load slows both. */
   private void calls() throws IOException, InterruptedException, RunnerException {
     Path simctl = extractSimctl();
     Map<String, List<Double>> nanos = new LinkedHashMap<>();
     for (int round = 0; round < ROUNDS; round++) {
       add(nanos, "C", nanosInC(simctl, counter.pid(), CALLS));
-      add(nanos, "C, nobody", nanosInC(simctl, -1, CALLS_TO_NOBODY));
+      add(nanos, "C, nobody", nanosInC(simctl, -1, CALLS_WITHOUT_PROCESS));
       for (RunResult result : harness().run()) {
         add(nanos, result.getPrimaryResult().getLabel(), result.getPrimaryResult().getScore());
       }
@@ -79,8 +80,8 @@ public final class Bench {
     System.out.printf("one call, simulated driver, %s rounds%n", ROUNDS);
     System.out.printf("  %-20s%12s%12s%12s%12s%n", "", "median ns", "least", "most", "ratio to C");
     double c = median(nanos.getOrDefault("C", List.of()));
-    double nobody = median(nanos.getOrDefault("C, nobody", List.of()));
-    nanos.forEach((name, times) -> print(name, times, name.endsWith("obody") ? nobody : c));
+    double noProcess = median(nanos.getOrDefault("C, nobody", List.of()));
+    nanos.forEach((name, times) -> print(name, times, name.endsWith("obody") ? noProcess : c));
   }
 
   private static void add(Map<String, List<Double>> nanos, String name, double time) {
@@ -135,11 +136,11 @@ public final class Bench {
                 Long.toString(pid))
             .redirectError(ProcessBuilder.Redirect.INHERIT)
             .start();
-    String answer = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+    String printed = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
     if (process.waitFor() != 0) {
-      throw new IOException("simctl failed: " + answer);
+      throw new IOException("simctl failed: " + printed);
     }
-    return Double.parseDouble(answer.strip().split(" ", 2)[0]);
+    return Double.parseDouble(printed.strip().split(" ", 2)[0]);
   }
 
   private void starts(String... homes) throws IOException, InterruptedException {
@@ -179,7 +180,7 @@ public final class Bench {
     int exit = builder.start().waitFor();
     double millis = (System.nanoTime() - began) / 1e6;
     if (exit != 0) {
-      throw new IOException(String.join(" ", command) + " ended with " + exit);
+      throw new IOException(String.join(" ", command) + " exited with " + exit);
     }
     return millis;
   }

@@ -1,20 +1,17 @@
 package dev.gpuprocess.examples.benchmarks;
 
+import dev.gpuprocess.examples.demo.Await;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
 import java.io.InputStream;
 import java.nio.file.Path;
 import java.time.Duration;
-import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
 
-/**
- * A process that holds memory of random bytes, which nothing between it and the disk can shrink.
- */
+/** A process that holds random bytes, which no layer down to the disk can compress. */
 final class BenchSubject implements AutoCloseable {
 
   private static final Duration PATIENCE = Duration.ofSeconds(60);
-  private static final long PAUSE_NANOS = 1_000_000;
 
   private static final String PROGRAM =
       """
@@ -39,7 +36,8 @@ final class BenchSubject implements AutoCloseable {
             .start();
     try (InputStream ready = process.getInputStream()) {
       if (ready.read() < 0) {
-        throw new IOException("there is no room for a process of " + mebibytes + " MiB");
+        throw new IOException(
+            "a process of " + mebibytes + " MiB did not start: not enough memory");
       }
     }
     return new BenchSubject(process);
@@ -50,20 +48,18 @@ final class BenchSubject implements AutoCloseable {
   }
 
   void awaitFree() {
-    await(() -> ProcessIdentity.of(pid()).isEmpty(), "its pid to be free");
+    await(() -> ProcessIdentity.of(pid()).isEmpty(), "the pid was not free");
   }
 
   void requireRestored() {
-    await(() -> ProcessIdentity.of(pid()).filter(ProcessIdentity::isAlive).isPresent(), "it to be");
+    await(
+        () -> ProcessIdentity.of(pid()).filter(ProcessIdentity::isAlive).isPresent(),
+        "the process was not restored");
   }
 
   private static void await(BooleanSupplier condition, String what) {
-    long end = System.nanoTime() + PATIENCE.toNanos();
-    while (!condition.getAsBoolean()) {
-      if (System.nanoTime() > end) {
-        throw new IllegalStateException("waited in vain for " + what);
-      }
-      LockSupport.parkNanos(PAUSE_NANOS);
+    if (!Await.until(PATIENCE, condition)) {
+      throw new IllegalStateException(what + " within " + PATIENCE);
     }
   }
 
@@ -71,6 +67,6 @@ final class BenchSubject implements AutoCloseable {
   public void close() {
     started.destroyForcibly();
     ProcessHandle.of(pid()).ifPresent(ProcessHandle::destroyForcibly);
-    await(() -> ProcessIdentity.of(pid()).isEmpty(), "it to end");
+    await(() -> ProcessIdentity.of(pid()).isEmpty(), "the process did not exit");
   }
 }

@@ -6,9 +6,9 @@ import java.nio.file.Path;
 /** A way to dump and restore a process. */
 interface Contender {
 
-  /** Dumps it; when this returns the files are on disk. */
+  /** Dumps a process; its files are on the disk when this returns. */
   void dump(int pid, Path place) throws IOException, InterruptedException;
 
-  /** Restores it. */
+  /** Restores a process. */
   void restore(int pid, Path place) throws IOException, InterruptedException;
 }

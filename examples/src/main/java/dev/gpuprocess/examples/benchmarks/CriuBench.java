@@ -8,9 +8,9 @@ import java.util.List;
 import java.util.Locale;
 
 /**
- * {@code CriuBench CRIU DIRECTORY ROUNDS MIB...}: what a dump and a restore cost through this
- * library, durable and verified, and by the bare command followed by a sync of its files. All in
- * turn, each on a process of its own with that much memory of random bytes.
+ * {@code CriuBench CRIU DIRECTORY ROUNDS MIB...}: measures a dump and a restore through this
+ * library, durable and verified, and by the bare command with a sync of its files. The contenders
+ * take turns, each with a new process that holds the given amount of random bytes.
  */
 public final class CriuBench {
 
@@ -27,14 +27,14 @@ public final class CriuBench {
   /**
    * Measures and prints.
    *
-   * @param args CRIU, where the images go, how often, and the sizes in MiB
-   * @throws IOException when a program cannot be started
-   * @throws InterruptedException when interrupted
+   * @param args the CRIU program, a directory for images, the number of rounds, the sizes in MiB
+   * @throws IOException if a program cannot be started
+   * @throws InterruptedException if interrupted
    */
   public static void main(String[] args) throws IOException, InterruptedException {
     Path criu = Path.of(args[0]);
     List<Contender> contenders = new ArrayList<>(List.of(new BareCommand(criu), new Library(criu)));
-    if (PyCriu.isHere()) {
+    if (PyCriu.isInstalled()) {
       contenders.add(new PyCriu(criu));
     }
     CriuBench bench = new CriuBench(Path.of(args[1]), Integer.parseInt(args[2]), contenders);
@@ -47,7 +47,7 @@ public final class CriuBench {
     List<Row> rows = contenders.stream().map(Row::new).toList();
     for (int round = 0; round < rounds; round++) {
       for (int i = 0; i < rows.size(); i++) {
-        // The order changes, so that nobody always comes after the same one.
+        // The order changes, so that no contender always follows the same one.
         cycle(rows.get((i + round) % rows.size()), mebibytes);
       }
     }
@@ -59,12 +59,31 @@ public final class CriuBench {
           Locale.ROOT,
           "  %-20s%20s%8.3f%20s%8.3f%n",
           row.contender,
-          Times.text(row.dumps),
-          Times.median(row.dumps) / Times.median(bare.dumps),
-          Times.text(row.restores),
-          Times.median(row.restores) / Times.median(bare.restores));
+          text(row.dumps),
+          median(row.dumps) / median(bare.dumps),
+          text(row.restores),
+          median(row.restores) / median(bare.restores));
     }
     System.out.println("  load averages " + Files.readString(Path.of("/proc/loadavg")).strip());
+  }
+
+  private static double median(List<Double> seconds) {
+    List<Double> sorted = seconds.stream().sorted().toList();
+    int half = sorted.size() / 2;
+    return sorted.size() % 2 == 1
+        ? sorted.get(half)
+        : (sorted.get(half - 1) + sorted.get(half)) / 2;
+  }
+
+  /** Returns the median, the least and the most, such as {@code 1.23 (1.20-1.30)}. */
+  private static String text(List<Double> seconds) {
+    List<Double> sorted = seconds.stream().sorted().toList();
+    return String.format(
+        Locale.ROOT,
+        "%.2f (%.2f-%.2f)",
+        median(sorted),
+        sorted.get(0),
+        sorted.get(sorted.size() - 1));
   }
 
   private record Row(Contender contender, List<Double> dumps, List<Double> restores) {

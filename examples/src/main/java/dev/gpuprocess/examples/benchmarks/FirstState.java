@@ -2,7 +2,7 @@ package dev.gpuprocess.examples.benchmarks;
 
 import dev.gpuprocess.GpuProcess;
 
-/** Reads the state of one process and ends; {@link Bench} measures how long that takes. */
+/** A program that reads the state of one process; {@link Bench} measures its duration. */
 public final class FirstState {
 
   private FirstState() {}
@@ -10,7 +10,7 @@ public final class FirstState {
   /**
    * Prints the state of a process.
    *
-   * @param args its pid, or nothing for a program that does nothing
+   * @param args the pid, or no argument for an empty program
    */
   public static void main(String[] args) {
     for (String pid : args) {

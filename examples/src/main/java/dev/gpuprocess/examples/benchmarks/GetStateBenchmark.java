@@ -16,7 +16,7 @@ import org.openjdk.jmh.annotations.Scope;
 import org.openjdk.jmh.annotations.State;
 import org.openjdk.jmh.annotations.Warmup;
 
-/** One question for the state of a process, bare and with all that {@code inspect} looks at. */
+/** A benchmark of one call for the state of a process: by the binding alone, and by inspect. */
 @BenchmarkMode(Mode.AverageTime)
 @OutputTimeUnit(TimeUnit.NANOSECONDS)
 @Fork(1)
@@ -32,9 +32,9 @@ public class GetStateBenchmark {
   public GetStateBenchmark() {}
 
   /**
-   * The driver's function through the binding.
+   * Calls the driver's function through the binding.
    *
-   * @return its answer
+   * @return the result of the driver
    */
   @Benchmark
   public CudaAnswer<ProcessState> getState() {
@@ -42,10 +42,10 @@ public class GetStateBenchmark {
   }
 
   /**
-   * The same for a process that is not there, which the driver answers without asking anybody: what
-   * is left is the binding.
+   * Calls the driver's function for a pid without a process. The driver returns at once, so this
+   * measures the binding.
    *
-   * @return its answer
+   * @return the result of the driver
    */
   @Benchmark
   public CudaAnswer<ProcessState> getStateOfNobody() {
@@ -53,7 +53,7 @@ public class GetStateBenchmark {
   }
 
   /**
-   * What a user calls.
+   * Calls what a user calls.
    *
    * @return the process in its state
    */

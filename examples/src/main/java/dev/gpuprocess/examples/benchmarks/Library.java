@@ -11,7 +11,7 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 
-/** This library, as it dumps and restores a process whose GPU memory is in host memory already. */
+/** This library, with a process whose GPU memory is in host memory already. */
 final class Library implements Contender {
 
   private final CriuDriver criu;
@@ -25,7 +25,7 @@ final class Library implements Contender {
     ProcessIdentity process = ProcessIdentity.of(pid).orElseThrow();
     DumpOptions options = DumpOptions.ofDefaults();
     if (criu.preflight(process, options).stream().anyMatch(Finding::isProblem)) {
-      throw new IllegalStateException("the subject cannot be dumped");
+      throw new IllegalStateException("the process cannot be dumped");
     }
     PlainImage.dump(criu, process, place.resolve("image"), options);
   }

@@ -3,7 +3,7 @@ package dev.gpuprocess.examples.benchmarks;
 import java.io.IOException;
 import java.nio.file.Path;
 
-/** CRIU's own Python client, where it is installed; the files are synced as by the command. */
+/** CRIU's own Python client, if it is installed, with a sync of its files. */
 record PyCriu(Path criu) implements Contender {
 
   private static final String SCRIPT =
@@ -22,7 +22,7 @@ record PyCriu(Path criu) implements Contender {
       client.restore()
       """;
 
-  static boolean isHere() throws IOException, InterruptedException {
+  static boolean isInstalled() throws IOException, InterruptedException {
     return Programs.succeeds("python3", "-c", "import pycriu");
   }
 

@@ -8,21 +8,20 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * What a disk does when one file is written, and read, from its start to its end past the page
- * cache.
+ * The speed of a disk without the page cache, for one file that is written and read sequentially.
  *
- * @param written bytes in a second
- * @param read bytes in a second
+ * @param written bytes per second
+ * @param read bytes per second
  */
 record DirectIo(double written, double read) {
 
   private static final int BLOCK_MIB = 16;
 
   /**
-   * Measures ({@code dd} with {@code oflag=direct} and {@code iflag=direct}).
+   * Measures with {@code dd}, {@code oflag=direct} and {@code iflag=direct}.
    *
-   * @param directory a file is made there and removed
-   * @param size of the file
+   * @param directory the place of a temporary file
+   * @param size the size of that file
    */
   static DirectIo measure(Path directory, Size size) throws IOException, InterruptedException {
     String file = directory.resolve("direct").toString();
@@ -44,9 +43,9 @@ record DirectIo(double written, double read) {
     command.addAll(List.of(operands));
     long began = System.nanoTime();
     Process dd = new ProcessBuilder(command).redirectErrorStream(true).start();
-    String said = new String(dd.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+    String printed = new String(dd.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
     if (dd.waitFor() != 0) {
-      throw new IOException("dd: " + said.strip());
+      throw new IOException("dd: " + printed.strip());
     }
     return (System.nanoTime() - began) / 1e9;
   }

@@ -1,6 +1,6 @@
 package dev.gpuprocess.examples.bus;
 
-/** What is measured on both sides, as a row of the table and as a part of the last line. */
+/** A measurement of both sides: a row of the table and a part of the last line. */
 enum Figure {
   SUSPEND("suspend", "suspend %.1fx"),
   COLD_SUSPEND("suspend, cold pool", "cold pool %.1fx"),
@@ -19,17 +19,17 @@ enum Figure {
     this.part = part;
   }
 
-  /** What the row is called. */
+  /** Returns the name of the row. */
   String row() {
     return row;
   }
 
-  /** A format for the part of the last line. */
+  /** Returns the format of the part of the last line. */
   String part() {
     return part;
   }
 
-  /** What that part tells: the pause in parts of the raw one, all else in times as fast. */
+  /** Returns the number in that part: for the pause a fraction of the raw one, else a speedup. */
   double number(double raw, double library) {
     return this == PAUSE ? library / raw : raw / library;
   }

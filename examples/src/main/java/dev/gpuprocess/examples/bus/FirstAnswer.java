@@ -10,9 +10,9 @@ import java.nio.file.Path;
 import java.util.Locale;
 
 /**
- * Measures the time from a restore request to the first answer of a process that serves from its
- * GPU memory: with its image on a tmpfs, in the page cache, and on a disk with nothing of it in
- * memory; through this library, and by the driver's calls and CRIU's command.
+ * A measurement of the time from a restore request to the first answer of a process that serves
+ * requests from its GPU memory: with its image on a tmpfs, in the page cache, and on a disk with a
+ * cold cache; through this library, and by the driver's calls and CRIU's command.
  */
 final class FirstAnswer {
 
@@ -44,10 +44,10 @@ final class FirstAnswer {
   }
 
   /**
-   * Measures, and prints a line at the end.
+   * Measures and prints a line at the end.
    *
-   * @param gpu memory that the process holds there
-   * @param host memory that it holds besides
+   * @param gpu the GPU memory of the process
+   * @param host its host memory
    */
   void run(Size gpu, Size host) throws IOException, InterruptedException {
     TouchedMemory.touch(place.tmpfs(), 2L * (gpu.mebibytes() + host.mebibytes()));
@@ -98,7 +98,7 @@ final class FirstAnswer {
     return new Dumped(way, engine, answer, all);
   }
 
-  /** An engine in an image, with its answers from before the dump. */
+  /** A dumped engine with its answers from before the dump. */
   private final class Dumped {
 
     private final Way way;
@@ -113,7 +113,7 @@ final class FirstAnswer {
       this.all = all;
     }
 
-    /** Restores it and verifies what it answers; returns the seconds to the first answer. */
+    /** Restores the engine and compares its answers; returns the seconds to the first one. */
     double firstAnswer(String from) throws IOException, InterruptedException {
       Stopwatch watch = new Stopwatch();
       way.restore();

@@ -6,7 +6,7 @@ import java.io.IOException;
 import java.io.PrintStream;
 import java.util.List;
 
-/** Suspends and resumes programs whose GPU memory is allocated by PyTorch and by CuPy. */
+/** A measurement of programs whose GPU memory is allocated by PyTorch and by CuPy. */
 final class Frameworks {
 
   private static final Size HOST = Size.of("64m");

@@ -15,9 +15,9 @@ import java.util.Locale;
 import java.util.stream.Stream;
 
 /**
- * Measures how fast GPU memory moves between a GPU, host memory and images: by this library and by
- * the driver's calls and CRIU's command, in turn in one run. Prints a table, and as its last line
- * what it comes to for 16 GiB, or else for the largest size.
+ * A program that measures how fast GPU memory moves between a GPU, host memory and images: by this
+ * library and by the driver's calls and CRIU's command, in turn in one run. It prints a table, and
+ * as the last line a summary for 16 GiB, or for the largest size.
  */
 public final class GpuBus {
 
@@ -39,12 +39,12 @@ public final class GpuBus {
   /**
    * Measures.
    *
-   * @param args {@code --simulated} to try the program itself; {@code --processes} to measure with
-   *     several processes too; {@code --frameworks} with PyTorch and CuPy; {@code
-   *     --serving=GPU,HOST} a restore to its first answer; a directory on a tmpfs; one on a disk;
-   *     sizes
-   * @throws IOException when an image cannot be made
-   * @throws InterruptedException when interrupted
+   * @param args {@code --simulated} to try the program itself; {@code --processes} to measure
+   *     several processes too; {@code --frameworks} to measure PyTorch and CuPy; {@code
+   *     --serving=GPU,HOST} to measure a restore to its first answer; a directory on a tmpfs; a
+   *     directory on a disk; sizes
+   * @throws IOException if an image cannot be made
+   * @throws InterruptedException if interrupted
    */
   public static void main(String[] args) throws IOException, InterruptedException {
     List<String> words = new ArrayList<>(List.of(args));
@@ -102,14 +102,14 @@ public final class GpuBus {
   }
 
   /**
-   * The host memory is used once, as that of a virtual machine is slow the first time; and the
-   * library once, as a JVM loads its classes then.
+   * Uses the host memory once, because memory of a virtual machine is slow the first time, and the
+   * library once, because the JVM loads its classes then.
    */
   private void warmUp(List<Size> sizes) throws IOException, InterruptedException {
     int most = sizes.stream().mapToInt(Size::mebibytes).max().orElseThrow();
     int least = sizes.stream().mapToInt(Size::mebibytes).min().orElseThrow();
     out.println("warming up");
-    // Where the GPU memory goes, its image, and the page cache of another image.
+    // For the GPU memory, its image, and the page cache of another image.
     TouchedMemory.touch(place.tmpfs(), 4L * most);
     GpuCheckpoints here =
         machine.checkpoints().toBuilder().hostMemory(HostMemory.in(place.tmpfs())).build();

@@ -11,7 +11,7 @@ import java.util.Objects;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
-/** Through this library, whose images are checksummed, durable, and verified at a restore. */
+/** This library, whose images are checksummed, durable, and verified at a restore. */
 final class Library implements Way {
 
   private final GpuCheckpoints checkpoints;
@@ -48,9 +48,9 @@ final class Library implements Way {
   }
 
   /**
-   * Makes an image of the process, which goes on.
+   * Makes an image of the process, which continues.
    *
-   * @return for how many seconds it stood still
+   * @return the seconds for which the process was stopped
    */
   double snapshot(Path place) {
     ProcessImage made = checkpoints.process(pid).snapshot(place);
@@ -58,12 +58,12 @@ final class Library implements Way {
     return made.snapshotTimes().orElseThrow().pause().toNanos() / 1e9;
   }
 
-  /** How large the image is. */
+  /** Returns the size of the image. */
   long bytes() {
     return Objects.requireNonNull(image).manifest().bytes();
   }
 
-  /** How long the steps of a name took, of those that were taken last, in seconds. */
+  /** Returns the seconds that the steps of the given name took in the last operation. */
   double seconds(String step) {
     return taken.stream()
         .filter(each -> each.name().equals(step))

@@ -6,22 +6,21 @@ import java.util.List;
 import java.util.Locale;
 
 /**
- * How long processes took off the GPU and back, moved at the same time by a thread each, in
- * seconds.
+ * The seconds in which processes were suspended and resumed at the same time, by a thread each.
  *
- * @param suspend until the last one was in host memory
- * @param resume until the last one ran again
+ * @param suspend until the last process was in host memory
+ * @param resume until the last process ran again
  */
 record Moves(double suspend, double resume) {
 
   /**
    * Suspends and resumes.
    *
-   * @param ways one for each process
-   * @param who for the line that is printed
-   * @param memory what is made in the background is awaited between the two
+   * @param ways a way for each process
+   * @param name the name in the line that is printed
+   * @param memory the ready memory; its refill is awaited before the resume
    */
-  static Moves of(List<? extends Way> ways, String who, ReadyMemory memory, PrintStream out)
+  static Moves of(List<? extends Way> ways, String name, ReadyMemory memory, PrintStream out)
       throws IOException, InterruptedException {
     double suspend = Parallel.seconds(ways, Way::suspend);
     memory.settle();
@@ -29,7 +28,7 @@ record Moves(double suspend, double resume) {
     out.printf(
         Locale.ROOT,
         "  %s: suspend %.2f s, resume %.2f s; %s%s%n",
-        who,
+        name,
         suspend,
         resume,
         ways.size() == 1 ? "" : "the first: ",

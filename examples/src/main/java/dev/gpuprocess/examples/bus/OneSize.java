@@ -10,9 +10,9 @@ import java.io.PrintStream;
 import java.util.OptionalDouble;
 
 /**
- * The measurements with one size of GPU memory, in three processes whose memory is verified at the
- * end of each: one for what leaves it alive and the raw image on the tmpfs, one for the library's
- * image there, and one for that on the disk.
+ * The measurements with one size of GPU memory, in three processes: the first is suspended and
+ * resumed and has the raw image on the tmpfs, the second has the library's image there, and the
+ * third has an image on the disk. The memory of each is verified at its end.
  */
 final class OneSize {
 
@@ -49,7 +49,7 @@ final class OneSize {
       }
       if (imageInMemory) {
         Trip raw = trip(raw(pid), "raw", first, place.onTmpfs());
-        // What comes first may be slower for no fault of its own.
+        // The first measurement may be slower than a repetition.
         rawSuspend = Math.min(rawSuspend, raw.suspend());
         tmpfs(patterns.next(), raw);
       } else {
@@ -60,7 +60,7 @@ final class OneSize {
       if (imageOnDisk) {
         disk(patterns.next());
       } else {
-        out.printf("  %s: not enough room for an image on the disk%n", size);
+        out.printf("  %s: not enough space for an image on the disk%n", size);
       }
       patterns.verify();
     }
@@ -70,7 +70,7 @@ final class OneSize {
     return new Raw(machine.checkpoints().cuda(), pid);
   }
 
-  /** With the image of a snapshot in between, where there is room for it. */
+  /** Measures suspend and resume, with the image of a snapshot if it fits on the disk. */
   private double rawSuspendAndResume(int pid, boolean withImage)
       throws IOException, InterruptedException {
     Raw raw = raw(pid);
@@ -87,10 +87,10 @@ final class OneSize {
       double resume = watch.seconds();
       rawPause = whole.seconds();
       if (withImage) {
-        // Lest what is still to be written disturbs the next measurement.
+        // So that the writes do not disturb the next measurement.
         raw.sync();
       }
-      say(withImage ? "raw, snapshot" : "raw", raw);
+      print(withImage ? "raw, snapshot" : "raw", raw);
       return resume;
     }
   }
@@ -108,7 +108,7 @@ final class OneSize {
       watch = new Stopwatch();
       library.resume();
       double resume = watch.seconds();
-      say("library, memory ready", library);
+      print("library, memory ready", library);
       table.add(size, Figure.RESUME, rawResume, resume);
       return OptionalDouble.of(suspend);
     }
@@ -120,7 +120,7 @@ final class OneSize {
     library.suspend();
     double suspend = watch.seconds();
     library.resume();
-    say("library, cold", library);
+    print("library, cold", library);
     return suspend;
   }
 
@@ -128,12 +128,12 @@ final class OneSize {
     try (Scratch scratch = place.onDisk()) {
       Library library = new Library(here, pid);
       double pause = library.snapshot(scratch.resolve("image"));
-      say("library, snapshot", library);
+      print("library, snapshot", library);
       table.add(size, Figure.PAUSE, rawPause, pause);
     }
   }
 
-  /** With host memory that is kept ready, as it is where suspends are expected. */
+  /** Measures with host memory that is kept ready. */
   private void tmpfs(Pattern pattern, Trip raw) throws IOException, InterruptedException {
     try (ReadyMemory memory = readyMemory()) {
       boolean unused = memory.await(size, out);
@@ -157,20 +157,20 @@ final class OneSize {
     Library library = new Library(here, (int) pattern.pid());
     Trip trip = trip(library, "library", pattern, place.onDisk());
     table.add(size, Figure.TO_DISK, library.bytes() / direct.written(), trip.dump());
-    // Read and verified; what follows is in the rows of the tmpfs.
+    // Only the read with its verification: the rows of the tmpfs have the other steps.
     table.add(size, Figure.FROM_DISK, library.bytes() / direct.read(), library.seconds("verify"));
   }
 
-  private Trip trip(Way way, String who, Pattern pattern, Scratch directory)
+  private Trip trip(Way way, String name, Pattern pattern, Scratch directory)
       throws IOException, InterruptedException {
     try (directory) {
       Trip trip = Trip.of(way, pattern, directory.resolve("image"));
-      say(who + ", image in " + directory.resolve("").getParent(), way);
+      print(name + ", image in " + directory.resolve("").getParent(), way);
       return trip;
     }
   }
 
-  private void say(String who, Way way) {
-    out.printf("  %s: %s%n", who, way.steps());
+  private void print(String name, Way way) {
+    out.printf("  %s: %s%n", name, way.steps());
   }
 }

@@ -6,17 +6,17 @@ import java.nio.file.Path;
 import java.util.List;
 import java.util.stream.Stream;
 
-/** Has the files of an image in the page cache, or nothing of them. */
+/** Reads the files of an image into the page cache, or drops them. */
 final class PageCache {
 
   private PageCache() {}
 
-  /** Reads all of them. */
+  /** Reads the files of an image. */
   static void fill(Path image) throws IOException, InterruptedException {
     forEach(image, List.of("of=/dev/null", "bs=4M"));
   }
 
-  /** Drops them ({@code posix_fadvise} by dd). */
+  /** Drops the files of an image with {@code posix_fadvise}, through dd. */
   static void drop(Path image) throws IOException, InterruptedException {
     forEach(image, List.of("iflag=nocache", "count=0"));
   }

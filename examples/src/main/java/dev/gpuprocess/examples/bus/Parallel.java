@@ -9,26 +9,26 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 
-/** The same done to several at the same time, by a thread each. */
+/** Runs an action for several objects at the same time, by a thread each. */
 final class Parallel {
 
   private Parallel() {}
 
   /**
-   * What is done to one.
+   * An action that may fail.
    *
-   * @param <T> one of them
+   * @param <T> the type of its object
    */
   interface Action<T> {
     void on(T each) throws IOException;
   }
 
   /**
-   * Does it.
+   * Runs the action for each object.
    *
-   * @param <T> one of them
-   * @return seconds until all of it was done
-   * @throws IOException when one of the actions has thrown something
+   * @param <T> the type of the objects
+   * @return the seconds until all actions were done
+   * @throws IOException if an action has failed
    */
   static <T> double seconds(List<? extends T> all, Action<T> action)
       throws IOException, InterruptedException {
@@ -50,7 +50,7 @@ final class Parallel {
       }
       return seconds;
     } catch (ExecutionException e) {
-      throw new IOException("not all of it was done: " + e.getCause(), e);
+      throw new IOException("an action failed: " + e.getCause(), e);
     } finally {
       threads.shutdownNow();
     }

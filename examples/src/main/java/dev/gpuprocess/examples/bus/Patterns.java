@@ -12,9 +12,9 @@ import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.stream.Stream;
 
 /**
- * Processes whose GPU memory is full of a known pattern. A processor takes long to fill it and to
- * look at it; so where the GPU has room for all of them they are filled, and looked at, at the same
- * time, and else one after the other.
+ * Processes whose GPU memory is full of a known pattern. The CPU takes long to write and to compare
+ * it. So if the GPU has memory for all processes they are filled, and compared, at the same time,
+ * else one after the other.
  */
 final class Patterns implements AutoCloseable {
 
@@ -28,11 +28,11 @@ final class Patterns implements AutoCloseable {
   private final boolean together;
 
   /**
-   * Prepares.
+   * Fills the processes if the GPU has memory for all of them.
    *
-   * @param size of each
-   * @param count how many there will be
-   * @param out is told what takes its time
+   * @param size the GPU memory of each process
+   * @param count the number of processes
+   * @param out the stream for progress
    */
   Patterns(Machine machine, Size size, int count, PrintStream out)
       throws IOException, InterruptedException {
@@ -67,12 +67,12 @@ final class Patterns implements AutoCloseable {
     }
   }
 
-  /** Whether all of them are there at the same time. */
+  /** Returns whether all processes exist at the same time. */
   boolean areTogether() {
     return together;
   }
 
-  /** The next one. Unless they are together the one before is looked at and ended. */
+  /** Returns the next process. Unless all exist together, its predecessor is verified and ended. */
   Pattern next() throws IOException, InterruptedException {
     if (!together) {
       verify();
@@ -85,9 +85,9 @@ final class Patterns implements AutoCloseable {
   }
 
   /**
-   * Looks at every word of those that were given out.
+   * Compares every word of the processes that were returned.
    *
-   * @throws IOException when one of them is not what it was
+   * @throws IOException if a word differs
    */
   void verify() throws IOException, InterruptedException {
     if (!used.isEmpty()) {
@@ -99,7 +99,7 @@ final class Patterns implements AutoCloseable {
   private void require(Pattern pattern) {
     String found = pattern.verify();
     if (!found.equals("ok %s bytes".formatted(size.bytes()))) {
-      throw new IllegalStateException("the memory is not what it was: " + found);
+      throw new IllegalStateException("the GPU memory differs: " + found);
     }
   }
 

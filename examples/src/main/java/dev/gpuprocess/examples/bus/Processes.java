@@ -8,7 +8,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.function.IntFunction;
 
-/** So much GPU memory in one and in several processes, moved at the same time by a thread each. */
+/** A measurement of one amount of GPU memory in one and in several processes, moved in parallel. */
 final class Processes {
 
   private static final List<Integer> COUNTS = List.of(1, 2, 4, 8);

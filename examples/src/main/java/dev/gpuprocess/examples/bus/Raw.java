@@ -13,12 +13,12 @@ import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The driver's checkpoint functions and the {@code criu} command, with nothing around them: no
- * check, no checksum. The image is synced, as one is that is to be kept.
+ * The driver's checkpoint functions and the {@code criu} command alone, without checks and
+ * checksums. The image is synced.
  */
 final class Raw implements Way {
 
-  /** For one call of CRIU. */
+  /** The time limit for one call of CRIU. */
   private static final int SECONDS = 180;
 
   private final CudaDriver cuda;
@@ -50,7 +50,7 @@ final class Raw implements Way {
     sync();
   }
 
-  /** Dumps it without ending it. The image is not synced: the process need not wait for that. */
+  /** Dumps the process and leaves it running. The image is not synced. */
   void dumpAndLeave(Path place) throws IOException, InterruptedException {
     criuDump(place, List.of("--leave-running"));
   }
@@ -86,8 +86,7 @@ final class Raw implements Way {
     List<String> command =
         new ArrayList<>(List.of("timeout", "-k", "5", Integer.toString(SECONDS), criu));
     command.addAll(arguments);
-    // In an empty directory there is none of its plugins: that for CUDA would do the driver's part
-    // once more.
+    // Without plugins: the CUDA plugin would checkpoint the process a second time.
     Path none = Files.createDirectories(Path.of(String.valueOf(image)).resolve("no-plugins"));
     command.addAll(List.of("--libdir", none.toString()));
     run(name, command);
@@ -95,7 +94,7 @@ final class Raw implements Way {
 
   private void run(String name, List<String> command) throws IOException, InterruptedException {
     long began = System.nanoTime();
-    // A pipe of ours in the restored process would lead out of it.
+    // A pipe would lead out of the restored process.
     Process process =
         new ProcessBuilder(command)
             .redirectInput(Path.of("/dev/null").toFile())
@@ -125,7 +124,7 @@ final class Raw implements Way {
     long began = System.nanoTime();
     CudaResult result = function.get();
     if (!result.ok()) {
-      throw new IOException("the driver answers " + result + " to " + name + " of " + pid);
+      throw new IOException(name + " of process " + pid + " failed: the driver returned " + result);
     }
     took(name, began);
   }

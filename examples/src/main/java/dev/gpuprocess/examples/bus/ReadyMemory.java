@@ -14,10 +14,10 @@ import java.time.Duration;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 
-/** Settings whose host memory is there before a process is suspended. */
+/** Settings with a host memory pool that is filled before a process is suspended. */
 final class ReadyMemory implements AutoCloseable {
 
-  /** In parts of this size it is kept ready. */
+  /** The pool is made in parts of this size. */
   private static final long PART = 512L << 20;
 
   private static final Duration PATIENCE = Duration.ofSeconds(60);
@@ -38,12 +38,12 @@ final class ReadyMemory implements AutoCloseable {
   }
 
   /**
-   * Begins to make it.
+   * Begins to fill the pool.
    *
-   * @param settings all others
-   * @param tmpfs where
-   * @param processes for how many
-   * @param each bytes for one of them
+   * @param settings all other settings
+   * @param tmpfs the place of the pool
+   * @param processes the number of processes
+   * @param each bytes for one process
    */
   static ReadyMemory of(GpuCheckpoints settings, Path tmpfs, int processes, long each)
       throws IOException {
@@ -51,16 +51,16 @@ final class ReadyMemory implements AutoCloseable {
   }
 
   /**
-   * Waits until it is there.
+   * Waits until the pool is full.
    *
-   * @param size for the line that is printed when it is not there in time
-   * @return whether it is there
+   * @param size the size in the line that is printed if the pool is not full in time
+   * @return whether the pool is full
    */
   boolean await(Size size, PrintStream out) throws IOException {
     long end = System.nanoTime() + PATIENCE.toNanos();
     while (used() - usedBefore < bytes) {
       if (System.nanoTime() - end > 0) {
-        out.printf("  %s: the memory that was to be kept ready was not made in time%n", size);
+        out.printf("  %s: the host memory pool was not filled in time%n", size);
         return false;
       }
       LockSupport.parkNanos(PAUSE);
@@ -69,7 +69,7 @@ final class ReadyMemory implements AutoCloseable {
     return true;
   }
 
-  /** Waits until what a suspend has taken is made anew, as far as there is room for it. */
+  /** Waits until the pool is refilled after a suspend, as far as memory is free. */
   void settle() throws IOException {
     long end = System.nanoTime() + PATIENCE.toNanos();
     long last = used();
@@ -91,8 +91,8 @@ final class ReadyMemory implements AutoCloseable {
   }
 
   /**
-   * Gives back what is ready. The library keeps it for as long as the JVM lives, and the next
-   * measurement needs the room: so its files, which have no name, are emptied.
+   * Truncates the files of the pool, which have no name: the library keeps them as long as the JVM
+   * lives, and the next measurement needs the memory.
    */
   @Override
   public void close() throws IOException {

@@ -1,5 +1,6 @@
 package dev.gpuprocess.examples.bus;
 
+import dev.gpuprocess.examples.demo.Await;
 import dev.gpuprocess.examples.demo.Machine;
 import dev.gpuprocess.process.ProcessIdentity;
 import java.io.IOException;
@@ -12,22 +13,19 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Objects;
-import java.util.concurrent.TimeUnit;
-import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
 
 /**
- * A process that answers HTTP requests from its GPU memory ({@code serving_engine.py}). It is no
- * child of this JVM, and stays the same engine when CRIU has restored it.
+ * A process that answers HTTP requests from its GPU memory ({@code serving_engine.py}). The process
+ * is not a child of this JVM. The object remains valid when CRIU has restored the process.
  */
 final class ServingEngine implements AutoCloseable {
 
-  /** Its parent takes note of its end at once, as not every init does. */
+  /** The shell stays as parent, to reap the process at once; not every init does. */
   private static final String KEEPER = "setsid python3 \"$@\" & wait";
 
   private static final Duration PATIENCE = Duration.ofMinutes(2);
   private static final int MILLIS = 60_000;
-  private static final long PAUSE_NANOS = TimeUnit.MILLISECONDS.toNanos(2);
 
   private final int pid;
   private final int port;
@@ -38,12 +36,12 @@ final class ServingEngine implements AutoCloseable {
   }
 
   /**
-   * Starts one and waits until it can answer.
+   * Starts an engine and waits until it can answer.
    *
-   * @param directory for its files, which stays as long as it runs
-   * @param gpu memory that it holds there
-   * @param host memory that it holds besides
-   * @param framework {@code torch} or {@code cupy}; none is used on a simulated machine
+   * @param directory the place of its files, which must exist as long as the engine runs
+   * @param gpu its GPU memory
+   * @param host its host memory
+   * @param framework {@code torch} or {@code cupy}; not used on a simulated machine
    */
   static ServingEngine start(Machine machine, Path directory, Size gpu, Size host, String framework)
       throws IOException {
@@ -77,17 +75,13 @@ final class ServingEngine implements AutoCloseable {
     if (!Files.exists(ready)) {
       throw new IllegalStateException("the serving engine ended: " + Files.readString(errors));
     }
-    String[] told = Files.readString(ready).strip().split(" ", 2);
-    return new ServingEngine(Integer.parseInt(told[0]), Integer.parseInt(told[1]));
+    String[] pidAndPort = Files.readString(ready).strip().split(" ", 2);
+    return new ServingEngine(Integer.parseInt(pidAndPort[0]), Integer.parseInt(pidAndPort[1]));
   }
 
   private static void await(BooleanSupplier condition, String otherwise) {
-    long deadline = System.nanoTime() + PATIENCE.toNanos();
-    while (!condition.getAsBoolean()) {
-      if (System.nanoTime() - deadline >= 0) {
-        throw new IllegalStateException(otherwise);
-      }
-      LockSupport.parkNanos(PAUSE_NANOS);
+    if (!Await.until(PATIENCE, condition)) {
+      throw new IllegalStateException(otherwise);
     }
   }
 
@@ -95,12 +89,12 @@ final class ServingEngine implements AutoCloseable {
     return pid;
   }
 
-  /** Its answer to a request, with a checksum that the GPU makes now. */
+  /** Requests an answer, with a checksum that the GPU computes now. */
   String answer() throws IOException {
     return get("/");
   }
 
-  /** The same of every byte, in host memory too. */
+  /** Requests an answer with the checksum of all bytes on the GPU and in host memory. */
   String all() throws IOException {
     return get("/all");
   }
@@ -110,7 +104,7 @@ final class ServingEngine implements AutoCloseable {
     HttpURLConnection connection = (HttpURLConnection) uri.toURL().openConnection();
     connection.setConnectTimeout(MILLIS);
     connection.setReadTimeout(MILLIS);
-    // Left open it would be dumped with the process.
+    // An open connection would be dumped with the process.
     connection.setRequestProperty("Connection", "close");
     try (InputStream in = connection.getInputStream()) {
       return new String(in.readAllBytes(), StandardCharsets.US_ASCII).strip();
@@ -119,19 +113,19 @@ final class ServingEngine implements AutoCloseable {
     }
   }
 
-  /** Fails unless two answers of an engine are the same. */
+  /** Throws unless two answers are equal. */
   static void requireSame(String expected, String found) {
     if (!found.equals(expected)) {
       throw new IllegalStateException("the engine answers " + found + ", not " + expected);
     }
   }
 
-  /** Waits until it is gone, as it is behind a dump. */
+  /** Waits until the process has exited, as it does after a dump. */
   void awaitEnd() {
-    await(() -> ProcessIdentity.of(pid).isEmpty(), "process " + pid + " does not end");
+    await(() -> ProcessIdentity.of(pid).isEmpty(), "process " + pid + " does not exit");
   }
 
-  /** Ends it, wherever it is from, so that its pid can be taken. */
+  /** Kills the process, started or restored, and waits until its pid is free. */
   void end() {
     close();
     awaitEnd();
@@ -144,12 +138,12 @@ final class ServingEngine implements AutoCloseable {
     }
   }
 
-  /** Another process may have got its pid. */
+  /** Returns false if another process has got the pid. */
   private boolean isOurs() {
     try {
       return Files.readString(Path.of("/proc", Integer.toString(pid), "cmdline"))
           .contains("serving_engine.py");
-    } catch (IOException gone) {
+    } catch (IOException exited) {
       return false;
     }
   }

@@ -1,23 +1,23 @@
 package dev.gpuprocess.examples.bus;
 
 /**
- * How much memory.
+ * An amount of memory.
  *
  * @param mebibytes at least 1
  */
 record Size(int mebibytes) {
 
   /**
-   * Reads one.
+   * Parses a size.
    *
-   * @param text such as {@code 512m} or {@code 16g}; without a letter it is in GiB
+   * @param text such as {@code 512m} or {@code 16g}; without a letter in GiB
    */
   static Size of(String text) {
     int number = Integer.parseInt(text.replaceFirst("[gm]$", ""));
     return new Size(text.endsWith("m") ? number : Math.multiplyExact(number, 1024));
   }
 
-  /** The same in bytes. */
+  /** Returns the size in bytes. */
   long bytes() {
     return (long) mebibytes << 20;
   }

@@ -1,6 +1,6 @@
 package dev.gpuprocess.examples.bus;
 
-/** Runs from the moment at which it is made. */
+/** A stopwatch that runs from its construction. */
 final class Stopwatch {
 
   private final long began = System.nanoTime();

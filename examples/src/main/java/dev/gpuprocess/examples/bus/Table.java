@@ -7,7 +7,7 @@ import java.util.Locale;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
-/** All that was measured. */
+/** The table of all measurements. */
 final class Table {
 
   private static final Size PREFERRED = Size.of("16g");
@@ -17,8 +17,8 @@ final class Table {
   /**
    * A row.
    *
-   * @param size of the GPU memory
-   * @param what was measured
+   * @param size the amount of GPU memory
+   * @param what the measurement
    * @param raw seconds by the driver's calls and CRIU's command
    * @param library seconds by this library
    */
@@ -37,7 +37,7 @@ final class Table {
     }
   }
 
-  /** Adds a row; those of one size are in the order of the figures, whatever came first. */
+  /** Adds a row. The rows of one size are in the order of the figures. */
   void add(Size size, Figure figure, double raw, double library) {
     int at = rows.size();
     while (at > 0 && rows.get(at - 1).isAfter(size, figure)) {
@@ -51,7 +51,7 @@ final class Table {
     rows.add(new Row(size, what, raw, library));
   }
 
-  /** The rows, with a head. */
+  /** Returns the head and the rows. */
   String text() {
     String head =
         String.format(
@@ -59,14 +59,14 @@ final class Table {
     return rows.stream().map(row -> "\n" + row).collect(Collectors.joining("", head, ""));
   }
 
-  /** Which of these the last line is about: 16 GiB, else the largest. */
+  /** Returns the size for the last line: 16 GiB, else the largest. */
   static Size mainOf(List<Size> sizes) {
     return sizes.contains(PREFERRED)
         ? PREFERRED
         : sizes.stream().max(Comparator.comparing(Size::mebibytes)).orElseThrow();
   }
 
-  /** The last line; what was not measured is not in it. */
+  /** Returns the last line, with the figures that were measured. */
   String summary(Size size) {
     List<String> parts = new ArrayList<>();
     for (Figure figure : Figure.values()) {

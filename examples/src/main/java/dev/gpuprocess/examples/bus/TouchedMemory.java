@@ -10,33 +10,33 @@ import java.nio.file.StandardOpenOption;
 import java.util.stream.IntStream;
 
 /**
- * Memory of a virtual machine that was never used is slow the first time. It is used here before
- * anything is measured, lest whoever comes first pays for it.
+ * Uses free memory once before a measurement. Memory of a virtual machine is slow when it is used
+ * for the first time, and the first measurement would be slower for that.
  */
 final class TouchedMemory {
 
   private static final int FILES = 8;
   private static final int BLOCK_MIB = 4;
 
-  /** What is left alone. */
+  /** Memory that is not used. */
   private static final long SPARE_MIB = 8 << 10;
 
   private TouchedMemory() {}
 
   /**
-   * Uses it, by files that are removed again.
+   * Writes files and removes them.
    *
-   * @param tmpfs a directory on one
-   * @param mebibytes at most; less where there is less room or memory
+   * @param tmpfs a directory on a tmpfs
+   * @param mebibytes the most to use; less if less is free
    */
   static void touch(Path tmpfs, long mebibytes) throws IOException {
-    long room = Files.getFileStore(tmpfs).getUsableSpace() >> 20;
-    long most = Math.min(room / 2, available() - SPARE_MIB);
+    long space = Files.getFileStore(tmpfs).getUsableSpace() >> 20;
+    long most = Math.min(space / 2, available() - SPARE_MIB);
     int blocks = (int) (Math.max(0, Math.min(mebibytes, most)) / FILES / BLOCK_MIB);
     IntStream.range(0, FILES).parallel().forEach(file -> touch(tmpfs, file, blocks));
   }
 
-  /** What the kernel says is available, in MiB. */
+  /** Returns the available memory that the kernel reports, in MiB. */
   static long available() throws IOException {
     return Files.readAllLines(Path.of("/proc/meminfo")).stream()
         .filter(line -> line.startsWith("MemAvailable:"))
@@ -61,7 +61,7 @@ final class TouchedMemory {
         }
       }
     } catch (IOException e) {
-      throw new UncheckedIOException("memory cannot be touched by " + file, e);
+      throw new UncheckedIOException("cannot write " + file, e);
     }
   }
 }

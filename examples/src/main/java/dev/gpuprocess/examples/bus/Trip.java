@@ -6,7 +6,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 
 /**
- * How long a process took off the GPU, into an image and back, in seconds.
+ * The seconds that a process took off the GPU, into an image and back.
  *
  * @param suspend until its GPU memory was in host memory
  * @param dump until its image was complete
@@ -16,7 +16,7 @@ record Trip(double suspend, double dump, double restore) {
 
   private static final Duration PATIENCE = Duration.ofSeconds(60);
 
-  /** Makes one. What is restored is read from the disk, if the image is on one. */
+  /** Suspends, dumps and restores. An image on a disk is read from the disk. */
   static Trip of(Way way, Workload process, Path image) throws IOException, InterruptedException {
     Stopwatch watch = new Stopwatch();
     way.suspend();
@@ -25,7 +25,7 @@ record Trip(double suspend, double dump, double restore) {
     way.dump(image);
     double dump = watch.seconds();
     if (!process.awaitExit(PATIENCE)) {
-      throw new IllegalStateException("process " + process.pid() + " does not end");
+      throw new IllegalStateException("process " + process.pid() + " does not exit");
     }
     PageCache.drop(image);
     watch = new Stopwatch();

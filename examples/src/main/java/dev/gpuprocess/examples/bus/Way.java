@@ -4,27 +4,27 @@ import java.io.IOException;
 import java.nio.file.Path;
 
 /**
- * A way for one process off the GPU and back, by host memory alone or by an image as well. It can
- * be restored from its image again when it is gone.
+ * A way to move one process off the GPU and back, through host memory alone or through an image.
+ * The process can be restored again when it has exited.
  */
 interface Way {
 
-  /** Brings its GPU memory to host memory. */
+  /** Moves the GPU memory of the process to host memory. */
   void suspend() throws IOException;
 
-  /** Brings it back to the GPU after {@link #suspend}; it runs when this returns. */
+  /** Moves the GPU memory back after {@link #suspend}; the process runs when this returns. */
   void resume() throws IOException;
 
   /**
-   * Dumps it after {@link #suspend}; when this returns the image is complete and synced.
+   * Dumps the process after {@link #suspend}; the image is complete and synced when this returns.
    *
-   * @param image does not exist yet
+   * @param image the new directory
    */
   void dump(Path image) throws IOException, InterruptedException;
 
-  /** Brings it back from the image and to the GPU; it runs when this returns. */
+  /** Restores the process from the image; it runs when this returns. */
   void restore() throws IOException, InterruptedException;
 
-  /** What it did and how long each part took, for one line. */
+  /** Returns the steps and their durations, in one line. */
   String steps();
 }

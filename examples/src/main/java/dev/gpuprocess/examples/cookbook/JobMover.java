@@ -36,14 +36,14 @@ public final class JobMover {
     // If the dump fails, the job keeps running here.
     DumpOptions options = DumpOptions.builder().label(job).build();
     ProcessImage image = gpus.process(pid).dump(own.directory().resolve(job), options);
-    // If the copy fails, call copyTo again: it continues. The job is safe in its image.
+    // If the copy fails, call copyTo again: the copy continues. The job is safe in its image.
     ProcessImage copy = image.copyTo(shared.resolve(job));
     LOG.info("{} can be taken from {}", job, copy.directory());
   }
 
   /** Runs a job here that another host has sent; empty if it cannot run on this host. */
   public Optional<RunningProcess> take(String job) {
-    // If the fetch fails, call this again: it continues.
+    // If the fetch fails, call this method again: the fetch continues.
     StoredImage fetched = own.fetch(shared.resolve(job));
     ProcessImage image = own.open(fetched);
     List<MachineDifference> obstacles =

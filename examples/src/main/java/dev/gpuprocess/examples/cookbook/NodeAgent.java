@@ -24,7 +24,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 // [start:agent]
-/** Keeps the newest snapshots of the jobs of a node, and brings jobs back from them. */
+/** Keeps the newest snapshots of the jobs of a node, and restores jobs from them. */
 public final class NodeAgent implements AutoCloseable {
 
   private static final Logger LOG = LoggerFactory.getLogger(NodeAgent.class);
@@ -80,7 +80,7 @@ public final class NodeAgent implements AutoCloseable {
     return gpus.store(images.resolve(job));
   }
 
-  /** The log lines for an operator. */
+  /** Logs for an operator. */
   private record Report(String job) implements SnapshotListener {
 
     @Override
@@ -100,7 +100,7 @@ public final class NodeAgent implements AutoCloseable {
 
     @Override
     public void ended(boolean closed) {
-      LOG.info("{}: no more snapshots{}", job, closed ? "" : ", because it has ended");
+      LOG.info("{}: no more snapshots{}", job, closed ? "" : ", because the job has ended");
     }
   }
 

@@ -48,7 +48,7 @@ public final class PreemptingScheduler {
       }
       urgent.run();
     } finally {
-      suspended.forEach(this::bringBack);
+      suspended.forEach(this::resume);
     }
   }
 
@@ -56,13 +56,13 @@ public final class PreemptingScheduler {
     try {
       return Optional.of(gpus.process(pid).suspend());
     } catch (RetryLaterException e) {
-      // Its kernels did not finish in time, or another controller is working on it.
+      // The kernels did not finish in time, or another controller works on the job.
       LOG.info("left on the GPU for now: {}", e.getMessage());
     } catch (FixAndRetryException e) {
-      // It may be stopped by a debugger. The message names what to change.
+      // The job may be stopped by a debugger. The message names what to change.
       LOG.warn("needs an operator: {}", e.getMessage());
     } catch (ProcessUnfitException e) {
-      // It has ended, or uses memory that the driver cannot checkpoint: do not try again.
+      // The job has ended, or uses memory that the driver cannot checkpoint: do not try again.
       LOG.warn("removed from the batch jobs: {}", e.getMessage());
       batch.remove(pid);
     } catch (MachineUnfitException e) {
@@ -73,17 +73,17 @@ public final class PreemptingScheduler {
     return Optional.empty();
   }
 
-  private void bringBack(CheckpointedProcess job) {
+  private void resume(CheckpointedProcess job) {
     try {
       // The process that used the GPU may take a moment to release its memory.
       job.resume(ResumeOptions.builder().waitForMemory(memoryWait).build());
     } catch (StaleStateException e) {
-      LOG.info("another controller has moved it: {}", e.getMessage());
+      LOG.info("another controller has moved the job: {}", e.getMessage());
     } catch (ProcessUnfitException e) {
       LOG.warn("lost: {}", e.getMessage());
       batch.remove((long) job.pid());
     } catch (GpuCheckpointException e) {
-      // Too little memory is free, or something has to be fixed first. It stays suspended.
+      // Too little memory is free, or something has to be fixed first. The job stays suspended.
       LOG.warn("still suspended: {}", e.getMessage());
       waiting.add(job);
     }
@@ -93,7 +93,7 @@ public final class PreemptingScheduler {
   public synchronized void resumeWaiting() {
     List<CheckpointedProcess> again = List.copyOf(waiting);
     waiting.clear();
-    again.forEach(this::bringBack);
+    again.forEach(this::resume);
   }
 
   public synchronized int waiting() {

@@ -6,18 +6,17 @@ import java.util.List;
 import java.util.Locale;
 
 /**
- * Shows the main job step by step: {@code Demo [--simulated]}. Uses the GPU of this machine where
- * it can be used, else a simulated one. The exit code is 0 only if the counter went on where it
- * was.
+ * {@code Demo [--simulated]}: shows the main job step by step, on the GPU of this machine if it can
+ * be used, else on a simulated one. The exit code is 0 only if the counter continued.
  */
 public final class Demo {
 
   private Demo() {}
 
   /**
-   * Runs the demo and ends the JVM.
+   * Runs the demo and exits.
    *
-   * @param args nothing, or {@code --simulated}
+   * @param args empty, or {@code --simulated}
    */
   public static void main(String[] args) {
     List<String> options = List.of(args);
@@ -28,16 +27,16 @@ public final class Demo {
     System.exit(run(!options.isEmpty(), System.out));
   }
 
-  /** Runs the demo; gives the exit code. */
+  /** Runs the demo and returns the exit code. */
   static int run(boolean simulated, PrintStream out) {
     long began = System.nanoTime();
     out.println("A CUDA process leaves its GPU, goes to disk, and comes back.");
     out.println();
     try (Machine machine = simulated ? Machine.simulated("as asked") : Machine.best()) {
       Progress progress = new Progress(out, machine);
-      progress.say("GPU", machine.toString());
-      progress.say("CRIU", machine.checkpoints().criu().version().toString());
-      progress.say("system", System.getProperty("os.version") + ", Java " + Runtime.version());
+      progress.print("GPU", machine.toString());
+      progress.print("CRIU", machine.checkpoints().criu().version().toString());
+      progress.print("system", System.getProperty("os.version") + ", Java " + Runtime.version());
       MainJob.Result result = MainJob.run(machine, progress);
       out.println();
       progress.table().forEach(out::println);
@@ -49,7 +48,7 @@ public final class Demo {
           result.after(),
           machine.kind(),
           (System.nanoTime() - began) / 1e9);
-      return result.wentOn() ? 0 : 1;
+      return result.continued() ? 0 : 1;
     } catch (GpuCheckpointException e) {
       out.println();
       out.println("main job failed: " + e.getMessage());

@@ -8,24 +8,24 @@ import java.nio.file.Path;
 import java.util.List;
 
 /**
- * Prints what works on this machine and what does not: {@code Doctor [PID [DIRECTORY]]}. With a pid
- * it prints what would stop a suspend or a dump of that process.
+ * {@code Doctor [PID [DIRECTORY]]}: prints which requirements this machine meets, and with a pid
+ * what prevents a suspend or a dump of that process.
  */
 public final class Doctor {
 
   private Doctor() {}
 
   /**
-   * Prints the findings and ends the JVM: 0 when nothing is a problem, 1 when something is, 2 when
-   * the arguments are not understood.
+   * Prints the findings and exits: with 0 if there are no problems, with 1 if there are, with 2 if
+   * the arguments are invalid.
    *
-   * @param args nothing, or a pid, or a pid and where an image would be made
+   * @param args empty, or a pid, or a pid and the directory for an image
    */
   public static void main(String[] args) {
     System.exit(run(GpuCheckpoints.standard(), List.of(args), System.out));
   }
 
-  /** Prints; gives the exit code. */
+  /** Prints the findings and returns the exit code. */
   static int run(GpuCheckpoints checkpoints, List<String> args, PrintStream out) {
     if (args.size() > 2 || (!args.isEmpty() && !args.get(0).matches("\\d{1,10}"))) {
       System.err.println("usage: Doctor [PID [DIRECTORY]]");

@@ -16,12 +16,10 @@ import java.util.Map;
 import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
-/** The GPUs that an example uses: those of this computer, or simulated ones. */
+/** The GPUs that an example uses: the GPUs of this machine, or simulated ones. */
 public final class Machine implements AutoCloseable {
 
-  /**
-   * What {@code cuDriverGetVersion} says of driver 570, the first with the checkpoint functions.
-   */
+  /** The {@code cuDriverGetVersion} of driver 570, the first with the checkpoint functions. */
   private static final int FIRST_WITH_CHECKPOINT = 12080;
 
   private final GpuCheckpoints checkpoints;
@@ -35,7 +33,7 @@ public final class Machine implements AutoCloseable {
     this.description = description;
   }
 
-  /** The real GPUs where they can be used, else simulated ones; says why in its description. */
+  /** Returns the real GPUs if they can be used, else simulated ones with the reason. */
   public static Machine best() {
     GpuCheckpoints standard = GpuCheckpoints.standard();
     return whyUnusable(standard.cuda(), standard.gpus())
@@ -43,7 +41,7 @@ public final class Machine implements AutoCloseable {
         .orElseGet(Machine::real);
   }
 
-  /** The real GPUs; what they cannot do shows when it is asked of them. */
+  /** Returns the real GPUs, unchecked. */
   public static Machine real() {
     GpuCheckpoints standard = GpuCheckpoints.standard();
     return new Machine(
@@ -53,18 +51,18 @@ public final class Machine implements AutoCloseable {
             .formatted(names(standard.gpus()), standard.gpus().driverVersion().orElse("unknown")));
   }
 
-  /** One simulated GPU, because of that. */
+  /** Returns one simulated GPU, with the reason. */
   public static Machine simulated(String because) {
     return on(SimulatedDriver.create(), because);
   }
 
-  /** A simulated machine; closing this deletes it. */
+  /** Returns a simulated machine with the given driver, which is closed with it. */
   public static Machine on(SimulatedDriver driver, String because) {
     GpuCheckpoints checkpoints = GpuCheckpoints.builder().cuda(driver.directory()).build();
     return new Machine(checkpoints, driver, "simulated, " + because);
   }
 
-  /** Why the real GPUs cannot be used; empty where they can. */
+  /** Returns the reason why the real GPUs cannot be used; empty if they can. */
   public static Optional<String> whyUnusable(CudaDriver cuda, GpuInventory inventory) {
     try {
       int version = cuda.version();
@@ -97,27 +95,27 @@ public final class Machine implements AutoCloseable {
     return simulated != null;
   }
 
-  /** Prepares a workload to run on these GPUs. */
+  /** Makes a workload run on these GPUs. */
   public <W extends Workload> Launch<W> on(Launch<W> launch) {
     return simulated == null ? launch : launch.on(simulated);
   }
 
-  /** What another process needs in its environment to find these GPUs. */
+  /** Returns the environment variables with which another process finds these GPUs. */
   public Map<String, String> environment() {
     return simulated == null ? Map.of() : simulated.environment();
   }
 
-  /** What is free on a GPU now, in bytes. */
+  /** Returns the free memory of a GPU, in bytes. */
   long freeMemory(String gpu) {
     GpuUuid uuid = GpuUuid.of(gpu);
     return checkpoints.gpus().gpus().orElse(List.of()).stream()
         .filter(found -> found.uuid().equals(uuid))
         .mapToLong(Gpu::freeBytes)
         .findFirst()
-        .orElseThrow(() -> new IllegalStateException("NVML does not know " + gpu));
+        .orElseThrow(() -> new IllegalStateException("NVML does not report GPU " + gpu));
   }
 
-  /** What a reader of a log wants to know first. */
+  /** Returns the first line of a log: date, GPU, kernel, CRIU and Java. */
   public String headline(String program) {
     return "%s %s: GPU %s; kernel %s; CRIU %s; Java %s"
         .formatted(
@@ -129,7 +127,7 @@ public final class Machine implements AutoCloseable {
             Runtime.version());
   }
 
-  /** One word for a log. */
+  /** Returns {@code real} or {@code simulated}. */
   public String kind() {
     return isSimulated() ? "simulated" : "real";
   }

@@ -10,7 +10,7 @@ import dev.gpuprocess.progress.Step;
 import java.time.Duration;
 import java.util.List;
 
-/** The main job: a counter leaves its GPU, goes to disk, comes back and goes on. */
+/** The main job: a counter leaves its GPU, goes to disk, comes back and continues. */
 public final class MainJob {
 
   private static final Duration PATIENCE = Duration.ofSeconds(30);
@@ -20,36 +20,36 @@ public final class MainJob {
   private MainJob() {}
 
   /**
-   * How it went.
+   * The result.
    *
-   * @param before the counter's answer before it left the GPU
-   * @param after its next answer
-   * @param steps all that was done in between
+   * @param before the number of the counter before it left the GPU
+   * @param after its next number
+   * @param steps the steps from the first number to the next
    */
   public record Result(int before, int after, List<Step> steps) {
-    public boolean wentOn() {
+    public boolean continued() {
       return before == 101 && after == 102;
     }
   }
 
-  /** Does it all, and leaves nothing behind, whatever fails. */
+  /** Runs the main job, and removes process and image even if a step fails. */
   public static Result run(Machine machine, Progress progress) {
     GpuCheckpoints checkpoints = machine.checkpoints().toBuilder().listener(progress).build();
     try (Scratch scratch = Scratch.create();
         Counter counter = machine.on(Counter.launch()).start()) {
       String gpu = counter.gpu();
       int before = counter.increment();
-      progress.say("counter", "pid %s on %s answers %s".formatted(counter.pid(), gpu, before));
+      progress.print("counter", "pid %s on %s answers %s".formatted(counter.pid(), gpu, before));
 
       long freeBefore = machine.freeMemory(gpu);
       CheckpointedProcess suspended = checkpoints.process(counter.pid()).lock().checkpoint();
-      progress.say(
+      progress.print(
           "GPU memory",
           "%s MiB free, %s MiB before".formatted(machine.freeMemory(gpu) / MIB, freeBefore / MIB));
 
       ProcessImage image = suspended.dump(scratch.resolve("image"));
       requireGone(counter);
-      progress.say(
+      progress.print(
           "on disk",
           "%s files, %s KiB; process %s is gone"
               .formatted(
@@ -57,7 +57,7 @@ public final class MainJob {
 
       RunningProcess again = image.restore().restore().unlock();
       int after = counter.increment();
-      progress.say(
+      progress.print(
           "counter", "pid %s on %s answers %s".formatted(again.pid(), counter.gpu(), after));
       return new Result(before, after, again.steps());
     }
@@ -65,8 +65,7 @@ public final class MainJob {
 
   private static void requireGone(Counter counter) {
     if (!counter.awaitExit(PATIENCE) || ProcessIdentity.of(counter.pid()).isPresent()) {
-      throw new IllegalStateException(
-          "process " + counter.pid() + " is still there after its dump");
+      throw new IllegalStateException("process " + counter.pid() + " still exists after its dump");
     }
   }
 }

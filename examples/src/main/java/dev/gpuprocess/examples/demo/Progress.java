@@ -11,21 +11,21 @@ import java.util.Locale;
 import java.util.Set;
 
 /**
- * Shows each step while it happens: its name when it begins, its figures when it ends. A step
- * within another is set in. One verb at a time, as on one process.
+ * A listener that prints each step: its name when it begins, its figures when it ends. A nested
+ * step is indented. Only one verb at a time may use it.
  */
 public final class Progress implements StepListener {
 
   private static final double MIB = 1 << 20;
 
-  /** What the driver does with GPU memory. */
+  /** The steps in which the driver moves GPU memory. */
   private static final Set<String> DRIVER_STEPS =
       Set.of("checkpoint", "restore", "suspend", "resume");
 
   private final PrintStream out;
   private final boolean simulated;
 
-  /** One row for each step, in the order in which they began. */
+  /** A row for each step, in the order in which the steps began. */
   private final List<String> rows = new ArrayList<>();
 
   /** The rows of the steps under way, innermost first. */
@@ -34,10 +34,10 @@ public final class Progress implements StepListener {
   private boolean inLine;
 
   /**
-   * For the steps on a machine.
+   * Prints the steps of a machine.
    *
-   * @param out where they are shown
-   * @param machine whose; how fast it moves simulated GPU memory is not shown, as nothing does so
+   * @param out the stream to print to
+   * @param machine the machine; the speed of simulated GPU memory is not printed
    */
   public Progress(PrintStream out, Machine machine) {
     this.out = out;
@@ -71,13 +71,13 @@ public final class Progress implements StepListener {
     open.pop();
   }
 
-  /** Says something that is not a step. */
-  public void say(String what, String text) {
+  /** Prints a line that is not a step. */
+  public void print(String what, String text) {
     endLine();
     out.println(label(what) + "  " + text);
   }
 
-  /** The steps up to now with a head line, for the end of a log. */
+  /** Returns a head line and the steps, for the end of a log. */
   public List<String> table() {
     List<String> lines = new ArrayList<>();
     lines.add(String.format(Locale.ROOT, "  %-16s%10s%10s%8s", "step", "ms", "MiB", "GB/s"));
@@ -95,7 +95,7 @@ public final class Progress implements StepListener {
       return time;
     }
     String size = time + String.format(Locale.ROOT, "%10.1f%s", step.bytes() / MIB, mib);
-    // How fast a few kilobytes went says nothing.
+    // The speed of a few kilobytes is meaningless.
     return step.bytes() < MIB || (simulated && DRIVER_STEPS.contains(step.name()))
         ? size
         : size + String.format(Locale.ROOT, "%8.2f%s", step.bytesPerSecond() / 1e9, rate);

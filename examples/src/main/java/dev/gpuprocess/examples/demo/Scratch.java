@@ -7,7 +7,7 @@ import java.nio.file.Path;
 import java.util.Comparator;
 import java.util.stream.Stream;
 
-/** A temporary directory that is deleted with all it holds. */
+/** A directory that is deleted with its content when it is closed. */
 public final class Scratch implements AutoCloseable {
 
   private final Path directory;
@@ -24,7 +24,7 @@ public final class Scratch implements AutoCloseable {
     }
   }
 
-  /** An existing directory. */
+  /** Takes an existing directory. */
   public static Scratch of(Path directory) {
     return new Scratch(directory);
   }

@@ -1,3 +1,3 @@
-/** The main job shown step by step, and what the doctor says of this machine. */
+/** The main job step by step, the doctor, and classes that all examples use. */
 @org.jspecify.annotations.NullMarked
 package dev.gpuprocess.examples.demo;

@@ -7,7 +7,7 @@ import java.util.List;
 import java.util.Locale;
 import java.util.function.Supplier;
 
-/** Runs checks one after the other and prints their table last. */
+/** Runs checks one after the other and prints their table at the end. */
 final class Checks {
 
   private final PrintStream out;
@@ -17,7 +17,7 @@ final class Checks {
     this.out = out;
   }
 
-  /** One check's failure must not hide what the others would have said. */
+  /** Runs a check. Its failure does not prevent the next checks. */
   void run(String what, Supplier<Outcome> body) {
     out.println();
     out.println(what);
@@ -31,7 +31,7 @@ final class Checks {
     outcomes.add(outcome);
   }
 
-  /** Prints the table; gives the exit code. */
+  /** Prints the table and returns the exit code. */
   int finish(String headline) {
     out.println();
     out.println(headline);

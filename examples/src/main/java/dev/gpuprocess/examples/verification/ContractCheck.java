@@ -2,8 +2,15 @@ package dev.gpuprocess.examples.verification;
 
 import static org.junit.platform.engine.discovery.DiscoverySelectors.selectClass;
 
+import dev.gpuprocess.contract.CudaDriverContract;
+import dev.gpuprocess.cuda.CudaDriver;
+import dev.gpuprocess.cuda.GpuInventory;
 import dev.gpuprocess.examples.demo.Machine;
+import dev.gpuprocess.fixtures.Launch;
+import dev.gpuprocess.fixtures.Workload;
 import java.io.PrintStream;
+import java.util.Objects;
+import org.jspecify.annotations.Nullable;
 import org.junit.platform.engine.TestExecutionResult;
 import org.junit.platform.launcher.LauncherDiscoveryRequest;
 import org.junit.platform.launcher.TestExecutionListener;
@@ -13,7 +20,7 @@ import org.junit.platform.launcher.core.LauncherFactory;
 import org.junit.platform.launcher.listeners.SummaryGeneratingListener;
 import org.junit.platform.launcher.listeners.TestExecutionSummary;
 
-/** Runs the contract that the simulated driver keeps in every build against a machine's driver. */
+/** A check that the driver of a machine keeps the contract of the simulated driver. */
 final class ContractCheck {
 
   private static final String WHAT = "driver contract";
@@ -21,7 +28,7 @@ final class ContractCheck {
   private ContractCheck() {}
 
   static Outcome run(Machine machine, PrintStream out) {
-    MachineContract.use(machine);
+    MachineContract.machine = machine;
     LauncherDiscoveryRequest request =
         LauncherDiscoveryRequestBuilder.request()
             .selectors(selectClass(MachineContract.class))
@@ -40,10 +47,36 @@ final class ContractCheck {
         "%s passed, %s failed, %s skipped"
             .formatted(summary.getTestsSucceededCount(), summary.getTotalFailureCount(), skipped);
     boolean right = summary.getTotalFailureCount() == 0 && summary.getTestsSucceededCount() > 0;
-    return right ? Outcome.passed(WHAT, numbers) : Outcome.failed(WHAT, numbers);
+    return Outcome.of(WHAT, right, numbers);
   }
 
-  /** One line for each test as it ends. */
+  /** The driver contract on the machine that is checked. */
+  static class MachineContract extends CudaDriverContract {
+
+    /** Static, because JUnit makes the instances. */
+    private static @Nullable Machine machine;
+
+    private static Machine machine() {
+      return Objects.requireNonNull(machine);
+    }
+
+    @Override
+    protected CudaDriver driver() {
+      return machine().checkpoints().cuda();
+    }
+
+    @Override
+    protected GpuInventory inventory() {
+      return machine().checkpoints().gpus();
+    }
+
+    @Override
+    protected <W extends Workload> Launch<W> on(Launch<W> launch) {
+      return machine().on(launch);
+    }
+  }
+
+  /** A listener that prints a line for each test when it ends. */
   private record Lines(PrintStream out) implements TestExecutionListener {
 
     @Override

@@ -9,7 +9,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
 
-/** How suspend and resume grow with the number of processes at the same memory in all. */
+/** A check of the cost of suspend and resume by the number of processes, at equal total memory. */
 final class CostCheck {
 
   private static final int[] PROCESSES = {1, 2, 4, 8};
@@ -34,20 +34,20 @@ final class CostCheck {
     double first = 0;
     for (int processes : PROCESSES) {
       int each = mebibytes / processes;
-      try (Job job = machine.on(Job.launch(processes, 1, 0, each)).notOurChild().start()) {
+      try (Job tree = machine.on(Job.launch(processes, 1, 0, each)).notOurChild().start()) {
         double[] suspend = new double[ROUNDS];
         double[] resume = new double[ROUNDS];
         for (int round = 0; round < ROUNDS; round++) {
           Timing timing = new Timing();
           CheckpointedProcess suspended =
-              timing.of("suspend", () -> checkpoints.process(job.pid()).suspend());
+              timing.of("suspend", () -> checkpoints.process(tree.pid()).suspend());
           suspend[round] = timing.last();
           timing.of("resume", suspended::resume);
           resume[round] = timing.last();
         }
         for (int member = 0; member < processes; member++) {
-          if (!job.verify(member).startsWith("ok ")) {
-            return Outcome.failed(what, "member " + member + ": " + job.verify(member));
+          if (!tree.verify(member).startsWith("ok ")) {
+            return Outcome.failed(what, "member " + member + ": " + tree.verify(member));
           }
         }
         double best = least(suspend) + least(resume);

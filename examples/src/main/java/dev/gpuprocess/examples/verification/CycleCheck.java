@@ -12,12 +12,12 @@ import java.util.Locale;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.BooleanSupplier;
 
-/** Many suspends and resumes: the data stays right, and neither process grows. */
+/** A check that the data stays right and no process grows over many suspends and resumes. */
 final class CycleCheck {
 
   private static final long MIB = 1L << 20;
 
-  /** The first cycles load classes and fill pools. */
+  /** Cycles that load classes and fill pools. */
   private static final int WARM_UP = 3;
 
   private CycleCheck() {}
@@ -56,7 +56,7 @@ final class CycleCheck {
     }
     double seconds = (System.nanoTime() - began) / 1e9 / cycles;
     Growth growth = Growth.now(workload.pid()).since(before);
-    return StuckChecks.outcome(
+    return Outcome.of(
         what,
         wrong == 0 && growth.isHarmless(),
         String.format(Locale.ROOT, "%s wrong, %.3f s a cycle; %s", wrong, seconds, growth));
@@ -69,23 +69,23 @@ final class CycleCheck {
   }
 
   /**
-   * What the target and we have.
+   * The memory, descriptors and threads of the process and of this JVM.
    *
-   * @param bytes the target's anonymous memory
-   * @param files the target's descriptors
-   * @param ourHeap what lives in our heap
-   * @param ourRest our anonymous memory without the heap's share that may grow and shrink
-   * @param ourFiles our descriptors
-   * @param ourThreads our threads
+   * @param bytes the anonymous memory of the process
+   * @param files the descriptors of the process
+   * @param ourHeap the used heap of this JVM
+   * @param ourRest the anonymous memory of this JVM without its heap
+   * @param ourFiles the descriptors of this JVM
+   * @param ourThreads the threads of this JVM
    */
   private record Growth(
       long pid, long bytes, int files, long ourHeap, long ourRest, int ourFiles, int ourThreads) {
 
-    /** A leak of 16 KiB in each of 1,000 cycles would be more. */
-    private static final long BREATH = 8 * MIB;
+    /** Half of a leak of 16 KiB in each of 1,000 cycles. */
+    private static final long TOLERANCE = 8 * MIB;
 
-    /** The JVM's own: compiled code and what compiling needs. */
-    private static final long JVM_BREATH = 64 * MIB;
+    /** For compiled code and the compiler. */
+    private static final long JVM_TOLERANCE = 64 * MIB;
 
     static Growth now(long pid) {
       long us = ProcessHandle.current().pid();
@@ -113,10 +113,10 @@ final class CycleCheck {
     }
 
     boolean isHarmless() {
-      return bytes < BREATH
+      return bytes < TOLERANCE
           && files <= 0
-          && ourHeap < BREATH
-          && ourRest < JVM_BREATH
+          && ourHeap < TOLERANCE
+          && ourRest < JVM_TOLERANCE
           && ourFiles <= 2
           && ourThreads <= 2;
     }

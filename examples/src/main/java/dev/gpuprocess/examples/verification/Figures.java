@@ -5,12 +5,14 @@ import java.util.List;
 import java.util.Locale;
 import java.util.stream.Collectors;
 
-/** A trip to disk and back in one line: {@code checkpoint 1.62 s 2.65 GB/s, dump 1.50 s ...}. */
+/**
+ * The steps of a trip to disk and back in one line, such as {@code checkpoint 1.62 s 2.65 GB/s}.
+ */
 final class Figures {
 
   private Figures() {}
 
-  /** The steps that take time, from the last checkpoint on. */
+  /** Returns the steps from the last checkpoint on, without unlock. */
   static String ofLastTrip(List<Step> steps) {
     int from = steps.stream().map(Step::name).toList().lastIndexOf("checkpoint");
     return steps.stream()
@@ -23,7 +25,7 @@ final class Figures {
   private static String of(Step step) {
     String time =
         String.format(Locale.ROOT, "%s %.2f s", step.name(), step.duration().toNanos() / 1e9);
-    // How fast a few kilobytes went says nothing.
+    // The speed of a few kilobytes is meaningless.
     return step.bytes() < 1 << 20
         ? time
         : time + String.format(Locale.ROOT, " %.2f GB/s", step.bytesPerSecond() / 1e9);

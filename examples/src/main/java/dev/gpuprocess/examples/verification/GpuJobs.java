@@ -3,7 +3,7 @@ package dev.gpuprocess.examples.verification;
 import dev.gpuprocess.examples.demo.Machine;
 import dev.gpuprocess.examples.demo.Scratch;
 import dev.gpuprocess.examples.verification.Trainer.Loaders;
-import dev.gpuprocess.examples.verification.TrainingJobCheck.Taken;
+import dev.gpuprocess.examples.verification.TrainingCheck.Taken;
 import java.io.PrintStream;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
@@ -13,13 +13,14 @@ import java.util.Optional;
 import java.util.function.Supplier;
 
 /**
- * Proves jobs of several processes on a machine with NVIDIA GPUs: CUDA processes under traffic,
- * PyTorch trainers with forked loaders, what {@code accelerate launch} and {@code torchrun} start;
- * and shows what the number of processes costs. Prints a table; the exit code is 0 only if nothing
- * failed. Needs a JRE, CRIU, root, and PyTorch, transformers and Accelerate for most rows.
+ * A program that checks process trees on a machine with NVIDIA GPUs: CUDA processes under traffic,
+ * PyTorch trainers with forked loaders, the trees of {@code accelerate launch} and {@code
+ * torchrun}, and the cost by the number of processes. It prints a table; the exit code is 0 only if
+ * nothing failed. It needs a JRE, CRIU, root, and PyTorch, transformers and Accelerate for most
+ * rows.
  *
- * <p>With {@code --simulated} it runs on simulated GPUs, to try the program itself. Names of rows
- * leave out all others.
+ * <p>With {@code --simulated} the program itself is tried on simulated GPUs. Without names of rows
+ * all rows run.
  */
 public final class GpuJobs {
 
@@ -31,7 +32,9 @@ public final class GpuJobs {
   private static final int SIMULATED_MIB = 16;
   private static final int MEMBERS = 3;
 
-  /** Without these NCCL maps memory of other ranks, which no driver below 610 can carry. */
+  /**
+   * Prevents NCCL from mapping memory of other ranks, which drivers below 610 cannot checkpoint.
+   */
   private static final Map<String, String> NO_PEER_MEMORY =
       Map.of(
           "NCCL_P2P_DISABLE", "1",
@@ -53,20 +56,21 @@ public final class GpuJobs {
     this.machine = machine;
     this.out = out;
     this.checks = new Checks(out);
-    this.noTraining = machine.isSimulated() ? Optional.of("PyTorch needs a real GPU") : look();
+    this.noTraining =
+        machine.isSimulated() ? Optional.of("PyTorch needs a real GPU") : whyNoTraining();
     out.println(machine.headline("gpu-jobs"));
   }
 
-  private static Optional<String> look() {
+  private static Optional<String> whyNoTraining() {
     try (Scratch scratch = Scratch.create()) {
       return Trainer.whyMissing(scratch);
     }
   }
 
   /**
-   * Runs the checks and ends the JVM.
+   * Runs the checks and exits.
    *
-   * @param args {@code --simulated}, and the rows to run; all if none is named
+   * @param args {@code --simulated}, and the names of the rows to run
    */
   public static void main(String[] args) {
     List<String> rows = new ArrayList<>(List.of(args));
@@ -76,17 +80,18 @@ public final class GpuJobs {
 
   private static int run(boolean simulated, List<String> named) {
     try (Machine machine = simulated ? Machine.simulated("as asked") : Machine.real()) {
-      GpuJobs jobs = new GpuJobs(machine, System.out);
-      List<String> unknown = named.stream().filter(row -> !jobs.rows().containsKey(row)).toList();
+      GpuJobs program = new GpuJobs(machine, System.out);
+      List<String> unknown =
+          named.stream().filter(row -> !program.rows().containsKey(row)).toList();
       if (!unknown.isEmpty()) {
-        System.err.println("no row " + unknown + "; there are " + jobs.rows().keySet());
+        System.err.println("no row " + unknown + "; there are " + program.rows().keySet());
         return 2;
       }
-      return jobs.run(named);
+      return program.run(named);
     }
   }
 
-  /** Runs these checks, or all; gives the exit code. */
+  /** Runs the named checks, or all, and returns the exit code. */
   int run(List<String> named) {
     rows()
         .forEach(
@@ -100,7 +105,7 @@ public final class GpuJobs {
 
   private Map<String, Supplier<Outcome>> rows() {
     Map<String, Supplier<Outcome>> rows = new LinkedHashMap<>();
-    rows.put("traffic", () -> TrafficJobCheck.run(machine, out, MEMBERS, mebibytes(MEMBER_MIB)));
+    rows.put("traffic", () -> TrafficCheck.run(machine, out, MEMBERS, mebibytes(MEMBER_MIB)));
     TrainingProgram forked = TrainingProgram.trainer(STEPS, TRAINER_MIB, Loaders.FORK);
     rows.put("forked-found", () -> trip("4 forked loaders, found", 1, forked, Taken.FOUND));
     rows.put(
@@ -130,10 +135,10 @@ public final class GpuJobs {
   }
 
   private Outcome trip(String what, int gpus, TrainingProgram program, Taken taken) {
-    return training(what, gpus, () -> new TrainingJobCheck(machine, out, what, program).run(taken));
+    return training(what, gpus, () -> new TrainingCheck(machine, out, what, program).run(taken));
   }
 
-  /** What trains where that is possible. */
+  /** Runs a check if there are PyTorch and enough GPUs. */
   private Outcome training(String what, int gpus, Supplier<Outcome> check) {
     if (noTraining.isPresent()) {
       return Outcome.skipped(what, noTraining.get());

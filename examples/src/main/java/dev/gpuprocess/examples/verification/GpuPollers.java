@@ -2,6 +2,7 @@ package dev.gpuprocess.examples.verification;
 
 import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.examples.demo.Await;
 import dev.gpuprocess.examples.demo.Machine;
 import dev.gpuprocess.examples.demo.Scratch;
 import dev.gpuprocess.fixtures.Pattern;
@@ -27,13 +28,15 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
+import java.util.function.BooleanSupplier;
+import java.util.function.Consumer;
 import java.util.function.Supplier;
 
 /**
- * Programs that ask the driver again and again whether work is done live through suspends, and
- * through a dump and restore: the fixtures' pattern with eight polling threads, JAX, CuPy, and a
- * program that is named. Prints a row for each process; the last line is {@code pollers: N of N
- * lived}. Needs a JRE, CRIU and root.
+ * A program that checks that programs which poll the driver survive suspends, a dump and a restore:
+ * the pattern of the fixtures with eight polling threads, JAX, CuPy, and a named program. It prints
+ * a row for each process; the last line is {@code pollers: N of N lived}. It needs a JRE, CRIU and
+ * root.
  */
 public final class GpuPollers {
 
@@ -54,11 +57,11 @@ public final class GpuPollers {
   }
 
   /**
-   * Runs the programs, and ends the JVM.
+   * Runs the programs and exits.
    *
-   * @param args how many processes of each program, and how many suspends of each process; {@code
-   *     --simulated} to try the program itself; the last may be a program to run besides, which has
-   *     to print {@code Shutting down...} at its end
+   * @param args the number of processes of each program, and the number of suspends of each
+   *     process; {@code --simulated} to try the program itself; at the end perhaps further
+   *     programs, which must print {@code Shutting down...} when they end
    */
   public static void main(String[] args) {
     List<String> words = new ArrayList<>(List.of(args));
@@ -124,8 +127,8 @@ public final class GpuPollers {
     try (Pattern poller = machine.on(Pattern.launch(mebibytes).polling(8)).notOurChild().start()) {
       String times = trip(() -> (int) poller.pid(), restored -> {});
       long polls = poller.polls();
-      await(() -> poller.polls() > polls + 1000, "it polls on");
-      require(poller.failedPolls() == 0, poller.failedPolls() + " of its calls failed");
+      await(() -> poller.polls() > polls + 1000, "more polls");
+      require(poller.failedPolls() == 0, poller.failedPolls() + " polls failed");
       String verified = poller.verify();
       require(verified.equals("ok %s bytes".formatted((long) mebibytes << 20)), verified);
       return times + ", " + poller.polls() + " polls, memory right";
@@ -139,10 +142,10 @@ public final class GpuPollers {
       trainer.awaitStep(2);
       String times = trip(trainer::pid, trainer::restoredAs);
       int disturbed = trainer.lines().size();
-      require(disturbed < STEPS, "it had ended before the last suspend");
+      require(disturbed < STEPS, "the program ended before the last suspend");
       require(
           trainer.awaitEnd().equals(reference.awaitEnd()),
-          "its losses are not those of an undisturbed run");
+          "the losses differ from an undisturbed run");
       return times + ", " + STEPS + " losses equal";
     }
   }
@@ -160,11 +163,12 @@ public final class GpuPollers {
             new String(starter.getInputStream().readAllBytes(), StandardCharsets.US_ASCII).strip());
     starter.waitFor();
     ProcessIdentity[] identity = {ProcessIdentity.of(pid).orElseThrow()};
-    await(() -> read(output).contains("Testing array length"), "it is at work");
+    await(() -> read(output).contains("Testing array length"), "its first result");
     String times = trip(() -> pid, restored -> identity[0] = restored);
-    await(() -> !identity[0].isAlive(), "it ends");
-    require(read(output).contains("Shutting down"), "it ended early: " + tail(read(output)));
-    require(!read(output).contains("***ERROR"), "its results are wrong");
+    await(() -> !identity[0].isAlive(), "its exit");
+    require(
+        read(output).contains("Shutting down"), "the program ended early: " + tail(read(output)));
+    require(!read(output).contains("***ERROR"), "the results are wrong");
     return times + ", results right";
   }
 
@@ -180,12 +184,7 @@ public final class GpuPollers {
     return text.substring(Math.max(0, text.length() - 200)).strip();
   }
 
-  /** What is told of a process that came back from an image. */
-  private interface Restored {
-    void as(ProcessIdentity identity);
-  }
-
-  private String trip(Supplier<Integer> pid, Restored restored) {
+  private String trip(Supplier<Integer> pid, Consumer<ProcessIdentity> restored) {
     GpuCheckpoints checkpoints = machine.checkpoints();
     double suspends = 0;
     for (int i = 0; i < cycles; i++) {
@@ -193,7 +192,7 @@ public final class GpuPollers {
         Path image = scratch.resolve("image-" + pid.get());
         CheckpointedProcess back =
             noted(checkpoints.process(pid.get()).suspend()).dump(image).restore();
-        restored.as(back.identity());
+        restored.accept(back.identity());
         back.resume();
       }
       long began = System.nanoTime();
@@ -216,12 +215,8 @@ public final class GpuPollers {
     return suspended;
   }
 
-  private static void await(Supplier<Boolean> condition, String what) {
-    long end = System.nanoTime() + PATIENCE.toNanos();
-    while (!condition.get()) {
-      require(System.nanoTime() - end < 0, "not within " + PATIENCE + ": " + what);
-      LockSupport.parkNanos(PAUSE);
-    }
+  private static void await(BooleanSupplier condition, String what) {
+    require(Await.until(PATIENCE, condition), "not within " + PATIENCE + ": " + what);
   }
 
   private static void require(boolean condition, String otherwise) {

@@ -15,8 +15,8 @@ import java.util.Locale;
 import java.util.stream.Collectors;
 
 /**
- * Measures how long a process stands still for a snapshot: with its memory moved by the driver and
- * CRIU alone, and moved by this library. Every byte is looked at, after the snapshot and after a
+ * A program that measures how long a snapshot stops a process: with its memory moved by the driver
+ * and CRIU alone, and moved by this library. Every byte is compared, after the snapshot and after a
  * restore from it.
  */
 public final class GpuSnapshotPause {
@@ -26,11 +26,11 @@ public final class GpuSnapshotPause {
   private final PrintStream out;
 
   /**
-   * Prepares; nothing is started yet.
+   * Makes a measurement.
    *
-   * @param machine where
-   * @param mebibytes of GPU memory
-   * @param out gets the steps of each snapshot
+   * @param machine the machine
+   * @param mebibytes the GPU memory of the process
+   * @param out the stream for the steps of each snapshot
    */
   GpuSnapshotPause(Machine machine, int mebibytes, PrintStream out) {
     this.machine = machine;
@@ -59,10 +59,10 @@ public final class GpuSnapshotPause {
   }
 
   /**
-   * Makes both snapshots, and prints a line with their pauses.
+   * Makes both snapshots and prints a line with their pauses.
    *
    * @param place a directory for the images
-   * @return the pause with the library's ways, in parts of the other
+   * @return the pause by the library as a fraction of the other pause
    */
   double compare(Path place) {
     GpuCheckpoints checkpoints = machine.checkpoints();
@@ -107,7 +107,7 @@ public final class GpuSnapshotPause {
   private static void require(String before, Pattern pattern) {
     String now = pattern.verify();
     if (!before.startsWith("ok ") || !now.equals(before)) {
-      throw new IllegalStateException("the memory is not what it was: " + now);
+      throw new IllegalStateException("the GPU memory differs: " + now);
     }
   }
 

@@ -6,19 +6,19 @@ import java.io.PrintStream;
 import java.util.List;
 
 /**
- * Shows on a real GPU that nothing is lost: a stopped target, a kernel that outlasts the lock, a
- * target killed in mid-checkpoint, a GPU without room, and many cycles. Prints a table; the exit
- * code is 0 only if nothing failed. Needs a JRE, CRIU and root.
+ * A program that checks on a real GPU that nothing is lost: with a stopped process, a kernel that
+ * outlasts the lock, a process killed in the middle of a checkpoint, a full GPU, and many cycles.
+ * It prints a table; the exit code is 0 only if nothing failed. It needs a JRE, CRIU and root.
  */
 public final class GpuSurvival {
 
   private GpuSurvival() {}
 
   /**
-   * Runs the checks that are named, and ends the JVM.
+   * Runs the checks and exits.
    *
-   * @param args the number of cycles of a small process and of a large one, 1000 20 if not said;
-   *     and {@code --simulated} to try the program itself, {@code --only-cycles}
+   * @param args the number of cycles of a small process and of a large one, by default 1000 and 20;
+   *     {@code --simulated} to try the program itself; {@code --only-cycles}
    */
   public static void main(String[] args) {
     List<String> words = List.of(args);
@@ -39,9 +39,11 @@ public final class GpuSurvival {
       checks.run("stopped target", () -> StuckChecks.stopped(machine));
       checks.run("busy GPU", () -> StuckChecks.busy(machine));
       checks.run("killed in checkpoint", () -> StuckChecks.killed(machine));
-      checks.run("no room on the GPU", () -> RoomCheck.run(machine, new Progress(out, machine)));
       checks.run(
-          "two resumes at once", () -> TwoResumesCheck.run(machine, new Progress(out, machine)));
+          "no room on the GPU", () -> MemoryChecks.tooLittle(machine, new Progress(out, machine)));
+      checks.run(
+          "two resumes at once",
+          () -> MemoryChecks.twoResumes(machine, new Progress(out, machine)));
     }
     if (small > 0) {
       checks.run(small + " small cycles", () -> CycleCheck.small(machine, small));

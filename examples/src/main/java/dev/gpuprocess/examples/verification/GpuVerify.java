@@ -1,21 +1,26 @@
 package dev.gpuprocess.examples.verification;
 
+import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.examples.demo.Machine;
 import dev.gpuprocess.examples.demo.MainJob;
 import dev.gpuprocess.examples.demo.Progress;
+import dev.gpuprocess.examples.demo.Scratch;
 import dev.gpuprocess.examples.verification.Trainer.Loaders;
+import dev.gpuprocess.fixtures.Pattern;
 import java.io.PrintStream;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
 
 /**
- * Proves the library on a machine with an NVIDIA GPU: the driver contract, the counter, a pattern
- * of a few GiB, and a PyTorch trainer, with and without data loaders. Prints a table; the exit code
- * is 0 only if nothing failed. Needs a JRE, CRIU, root, and PyTorch for the last rows.
+ * A program that checks the library on a machine with an NVIDIA GPU: the driver contract, the
+ * counter, a pattern of a few GiB, and a PyTorch trainer, with and without data loaders. It prints
+ * a table; the exit code is 0 only if nothing failed. It needs a JRE, CRIU, root, and PyTorch for
+ * the last rows.
  *
- * <p>With {@code --simulated} it runs on a simulated GPU, to try the program itself; with {@code
- * --only-jobs} it leaves the driver contract out.
+ * <p>With {@code --simulated} the program itself is tried on a simulated GPU; with {@code
+ * --only-jobs} the driver contract is left out.
  */
 public final class GpuVerify {
 
@@ -42,32 +47,31 @@ public final class GpuVerify {
   public static void main(String[] args) {
     Set<String> options = new HashSet<>(List.of(args));
     boolean simulated = options.remove("--simulated");
-    boolean onlyJobs = options.remove("--only-jobs");
+    boolean onlyWorkloads = options.remove("--only-jobs");
     if (!options.isEmpty()) {
       System.err.println("usage: GpuVerify [--simulated] [--only-jobs]");
       System.exit(2);
     }
-    System.exit(run(simulated, onlyJobs, System.out));
+    System.exit(run(simulated, onlyWorkloads, System.out));
   }
 
-  private static int run(boolean simulated, boolean onlyJobs, PrintStream out) {
+  private static int run(boolean simulated, boolean onlyWorkloads, PrintStream out) {
     try (Machine machine = simulated ? Machine.simulated("as asked") : Machine.real()) {
       GpuVerify verify = new GpuVerify(machine, out);
-      return onlyJobs ? verify.runJobs() : verify.run();
+      return onlyWorkloads ? verify.runWorkloads() : verify.run();
     }
   }
 
-  /** Runs all checks; gives the exit code. */
+  /** Runs all checks and returns the exit code. */
   int run() {
     checks.run("driver contract", () -> ContractCheck.run(machine, out));
-    return runJobs();
+    return runWorkloads();
   }
 
-  /** Runs all but the driver contract; gives the exit code. */
-  int runJobs() {
-    int mebibytes = machine.isSimulated() ? SIMULATED_PATTERN_MIB : PATTERN_MIB;
+  /** Runs all checks but the driver contract and returns the exit code. */
+  int runWorkloads() {
     checks.run("counter", this::counter);
-    checks.run("pattern", () -> PatternCheck.run(machine, mebibytes, new Progress(out, machine)));
+    checks.run("pattern", this::pattern);
     for (Loaders loaders : Loaders.values()) {
       checks.run(
           TrainerCheck.name(loaders),
@@ -81,8 +85,28 @@ public final class GpuVerify {
     String numbers =
         "%s -> %s%n%s"
             .formatted(result.before(), result.after(), Figures.ofLastTrip(result.steps()));
-    return result.wentOn()
-        ? Outcome.passed("counter", numbers)
-        : Outcome.failed("counter", numbers);
+    return Outcome.of("counter", result.continued(), numbers);
+  }
+
+  /** Much GPU memory goes to disk and back, and every byte is compared. */
+  private Outcome pattern() {
+    int mebibytes = machine.isSimulated() ? SIMULATED_PATTERN_MIB : PATTERN_MIB;
+    Progress progress = new Progress(out, machine);
+    GpuCheckpoints checkpoints = machine.checkpoints().toBuilder().listener(progress).build();
+    try (Scratch scratch = Scratch.create();
+        Pattern pattern = machine.on(Pattern.launch(mebibytes)).start()) {
+      String before = pattern.verify();
+      RunningProcess resumed = checkpoints.process(pattern.pid()).suspend().resume();
+      String between = pattern.verify();
+      progress.print("suspend, resume", between);
+      RunningProcess again = resumed.suspend().dump(scratch.resolve("image")).restore().resume();
+      String after = pattern.verify();
+      progress.print("dump, restore", after);
+      String numbers =
+          "%s after resume, %s after restore%n%s"
+              .formatted(between, after, Figures.ofLastTrip(again.steps()));
+      boolean right = before.startsWith("ok ") && between.equals(before) && after.equals(before);
+      return Outcome.of("pattern, " + mebibytes + " MiB", right, numbers);
+    }
   }
 }

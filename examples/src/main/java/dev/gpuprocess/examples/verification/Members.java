@@ -5,20 +5,22 @@ import dev.gpuprocess.ProcessMember;
 import java.util.List;
 import java.util.stream.Collectors;
 
-/** The members of a job in a line: {@code 2 CUDA processes below 4711: 4713 (612 MiB), ...}. */
+/**
+ * The members of a process in one line: {@code 2 CUDA processes below 4711: 4713 (612 MiB), ...}.
+ */
 final class Members {
 
   private static final int MOST = 8;
 
   private Members() {}
 
-  static String text(GpuProcess job) {
-    List<ProcessMember> members = job.members();
+  static String text(GpuProcess process) {
+    List<ProcessMember> members = process.members();
     String each = members.stream().limit(MOST).map(Members::text).collect(Collectors.joining(", "));
     String which =
-        members.size() == 1 && members.get(0).pid() == job.identity().pid()
+        members.size() == 1 && members.get(0).pid() == process.pid()
             ? "1 CUDA process, the root: "
-            : "%s CUDA processes below %s: ".formatted(members.size(), job.identity().pid());
+            : "%s CUDA processes below %s: ".formatted(members.size(), process.pid());
     return which + each;
   }
 

@@ -11,7 +11,7 @@ import java.io.PrintStream;
 import java.util.List;
 import java.util.Set;
 
-/** A training run moves to another GPU in the middle, and back, and its losses stay the same. */
+/** A check that a training run moves to another GPU and back with unchanged losses. */
 final class OtherGpuCheck {
 
   static final String WHAT = "to the other GPU and back";
@@ -26,11 +26,11 @@ final class OtherGpuCheck {
         Trainer trainer = Trainer.start(scratch, "moved", program)) {
       Timing timing = new Timing();
       trainer.awaitStep(program.steps() / 4);
-      RunningProcess job = machine.checkpoints().process(trainer.pid());
-      Set<GpuUuid> first = where(job);
+      RunningProcess process = machine.checkpoints().process(trainer.pid());
+      Set<GpuUuid> first = where(process);
       GpuUuid home = first.iterator().next();
       GpuUuid other = gpus.stream().filter(gpu -> !gpu.equals(home)).findFirst().orElseThrow();
-      RunningProcess moved = timing.of("there", () -> move(job, other));
+      RunningProcess moved = timing.of("there", () -> move(process, other));
       Set<GpuUuid> second = where(machine.checkpoints().process(trainer.pid()));
       out.println("  from " + first + " to " + second);
       trainer.awaitStep(program.steps() / 2);
@@ -50,11 +50,11 @@ final class OtherGpuCheck {
     }
   }
 
-  private static RunningProcess move(RunningProcess job, GpuUuid target) {
-    return job.suspend().resume(ResumeOptions.builder().gpus(GpuMap.to(target)).build());
+  private static RunningProcess move(RunningProcess process, GpuUuid target) {
+    return process.suspend().resume(ResumeOptions.builder().gpus(GpuMap.to(target)).build());
   }
 
-  private static Set<GpuUuid> where(RunningProcess job) {
-    return job.members().get(0).gpuBytes().keySet();
+  private static Set<GpuUuid> where(RunningProcess process) {
+    return process.members().get(0).gpuBytes().keySet();
   }
 }

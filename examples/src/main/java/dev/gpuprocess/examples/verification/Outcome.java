@@ -1,19 +1,22 @@
 package dev.gpuprocess.examples.verification;
 
 /**
- * A row of the table that {@link GpuVerify} prints.
+ * The result of a check: a row of the final table.
  *
  * @param what was checked
- * @param verdict how it went
- * @param numbers what was measured, or why it failed or was skipped
+ * @param verdict whether it passed
+ * @param numbers what was measured, or the reason why it failed or was skipped
  */
 record Outcome(String what, Verdict verdict, String numbers) {
 
-  /** How a check went. */
   enum Verdict {
     PASSED,
     FAILED,
     SKIPPED
+  }
+
+  static Outcome of(String what, boolean passed, String numbers) {
+    return passed ? passed(what, numbers) : failed(what, numbers);
   }
 
   static Outcome passed(String what, String numbers) {

@@ -9,9 +9,9 @@ import java.io.PrintStream;
 import java.util.List;
 
 /**
- * Ranks that NCCL lets write into each other's GPU memory, which no driver below 610 can carry:
- * their suspend ends in time with a message that names the settings which help, and the run goes on
- * to its end with the losses of an undisturbed one.
+ * A check of ranks that map each other's GPU memory through NCCL, which drivers below 610 cannot
+ * checkpoint: their suspend is refused with a message that names the settings which help, and the
+ * run continues to its end with the losses of an undisturbed run.
  */
 final class PeerMemoryCheck {
 
@@ -28,8 +28,8 @@ final class PeerMemoryCheck {
       try (Trainer trainer = Trainer.start(scratch, "disturbed", program)) {
         trainer.awaitStep(program.steps() / 3);
         Timing timing = new Timing();
-        RunningProcess job = machine.checkpoints().process(trainer.pid());
-        String answer = timing.of("answered after", () -> suspendAndResume(job));
+        RunningProcess process = machine.checkpoints().process(trainer.pid());
+        String answer = timing.of("answered after", () -> suspendAndResume(process));
         out.println("  " + answer);
         boolean equal = trainer.awaitEnd().equals(undisturbed);
         String numbers = answer + "\n" + timing;
@@ -40,8 +40,8 @@ final class PeerMemoryCheck {
     }
   }
 
-  private static String suspendAndResume(RunningProcess job) {
-    try (CheckpointedProcess suspended = job.suspend()) {
+  private static String suspendAndResume(RunningProcess process) {
+    try (CheckpointedProcess suspended = process.suspend()) {
       return "it was suspended: " + Members.text(suspended);
     } catch (GpuCheckpointException e) {
       return String.valueOf(e.getMessage());

@@ -9,6 +9,7 @@ import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.LockTimeoutException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.ProcessStoppedException;
+import dev.gpuprocess.examples.demo.Await;
 import dev.gpuprocess.examples.demo.Machine;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Pattern;
@@ -23,17 +24,17 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
-import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
 
-/** Targets that do not answer, are busy, or die. */
+/** Checks of processes that are stopped or busy, or that die. */
 final class StuckChecks {
 
   private static final long MIB = 1L << 20;
+  private static final Duration PATIENCE = Duration.ofSeconds(60);
 
   private StuckChecks() {}
 
-  /** A raw call hangs until the target goes on; ours refuses at once, and nothing is changed. */
+  /** A raw call hangs while the process is stopped; the library refuses at once. */
   static Outcome stopped(Machine machine) {
     try (Counter counter = machine.on(Counter.launch()).start()) {
       RunningProcess running = machine.checkpoints().process(counter.pid());
@@ -56,11 +57,11 @@ final class StuckChecks {
           "refused in %s ms: %s%na raw lock with timeout 100 ms hung 2 s: %s, ended after SIGCONT: %s; then %s"
               .formatted(
                   Math.round(ms * 10) / 10.0, refusal, rawHangs, rawEnds, counter.increment());
-      return outcome("stopped target", rawHangs && rawEnds && !refusal.isEmpty(), numbers);
+      return Outcome.of("stopped target", rawHangs && rawEnds && !refusal.isEmpty(), numbers);
     }
   }
 
-  /** The lock gives up, the kernel and the process go on. */
+  /** The lock times out, and the kernel and the process continue. */
   static Outcome busy(Machine machine) {
     try (Counter counter = machine.on(Counter.launch()).start()) {
       RunningProcess running = machine.checkpoints().process(counter.pid());
@@ -72,7 +73,7 @@ final class StuckChecks {
       ProcessState after = machine.checkpoints().inspect(counter.pid()).state();
       int next = counter.increment();
       running.suspend().resume();
-      return outcome(
+      return Outcome.of(
           "busy GPU",
           after == ProcessState.RUNNING && next == 101 && !refusal.isEmpty(),
           "lock of 500 ms gave up after %s ms, process %s, counts on to %s, suspends later"
@@ -80,7 +81,7 @@ final class StuckChecks {
     }
   }
 
-  /** The target dies while its memory moves: a typed error, and the GPU is free of it. */
+  /** The process dies during its checkpoint: a typed exception, and its GPU memory is free. */
   static Outcome killed(Machine machine) {
     long before = free(machine);
     Pattern pattern = machine.on(Pattern.launch(machine.isSimulated() ? 512 : 8192)).start();
@@ -103,7 +104,7 @@ final class StuckChecks {
         machine.checkpoints().recover().stream()
             .filter(entry -> entry.process().pid() == pattern.pid())
             .count();
-    return outcome(
+    return Outcome.of(
         "killed in checkpoint",
         !refusal.isEmpty() && left == 0,
         "%s; the GPU is free of it, %s entries of it in the journal".formatted(refusal, left));
@@ -121,11 +122,7 @@ final class StuckChecks {
         .sum();
   }
 
-  static Outcome outcome(String what, boolean passed, String numbers) {
-    return passed ? Outcome.passed(what, numbers) : Outcome.failed(what, numbers);
-  }
-
-  /** The message of the exception expected, empty when there was none. */
+  /** Runs the body and returns the message of the expected exception; empty if none was thrown. */
   static String message(Class<? extends RuntimeException> expected, Runnable body) {
     try {
       body.run();
@@ -139,12 +136,8 @@ final class StuckChecks {
   }
 
   static void await(BooleanSupplier condition) {
-    long end = System.nanoTime() + Duration.ofSeconds(60).toNanos();
-    while (!condition.getAsBoolean()) {
-      if (System.nanoTime() > end) {
-        throw new IllegalStateException("waited 60 s in vain");
-      }
-      LockSupport.parkNanos(1_000_000);
+    if (!Await.until(PATIENCE, condition)) {
+      throw new IllegalStateException("the process did not change within " + PATIENCE);
     }
   }
 

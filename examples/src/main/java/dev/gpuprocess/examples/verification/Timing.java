@@ -5,13 +5,13 @@ import java.util.List;
 import java.util.Locale;
 import java.util.function.Supplier;
 
-/** How long each of some calls took, as {@code suspend 1.24 s, dump 2.50 s}. */
+/** The durations of some calls, printed as {@code suspend 1.24 s, dump 2.50 s}. */
 final class Timing {
 
   private final List<String> texts = new ArrayList<>();
   private double last;
 
-  /** Makes a call and notes how long it took. */
+  /** Makes a call and records its duration. */
   <T> T of(String what, Supplier<T> call) {
     long began = System.nanoTime();
     T result = call.get();
@@ -20,7 +20,7 @@ final class Timing {
     return result;
   }
 
-  /** How long the last call took, in seconds. */
+  /** Returns the duration of the last call, in seconds. */
   double last() {
     return last;
   }

@@ -2,6 +2,7 @@ package dev.gpuprocess.examples.verification;
 
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.LaunchedProcess;
+import dev.gpuprocess.examples.demo.Await;
 import dev.gpuprocess.examples.demo.Scratch;
 import dev.gpuprocess.options.LaunchOptions;
 import dev.gpuprocess.process.ProcessIdentity;
@@ -24,12 +25,12 @@ import java.util.function.Predicate;
 import java.util.stream.Stream;
 
 /**
- * A {@link TrainingProgram} that runs. It stays the same run when CRIU has restored it, and when it
- * is a tree of processes closing it ends all of them.
+ * A run of a {@link TrainingProgram}. The object remains valid when CRIU has restored the
+ * processes; closing it ends all of them.
  */
 final class Trainer implements AutoCloseable {
 
-  /** How the processes that make its data start; it makes them itself with none. */
+  /** The way in which data loaders start; without loaders the trainer makes its data itself. */
   enum Loaders {
     NONE,
     SPAWN,
@@ -39,10 +40,10 @@ final class Trainer implements AutoCloseable {
   private static final Duration PATIENCE = Duration.ofMinutes(3);
   private static final long PAUSE_NANOS = TimeUnit.MILLISECONDS.toNanos(5);
 
-  /** Its parent takes note of its end at once, as not every init does, and tells its pid. */
+  /** The shell prints the pid, and stays as parent to reap the process; not every init does. */
   private static final String KEEPER = "setsid \"$@\" >/dev/null & echo $!; exec >/dev/null; wait";
 
-  private static final String LOOK =
+  private static final String CHECK_PYTORCH =
       "import torch, sys; sys.exit(None if torch.cuda.is_available() else 'PyTorch sees no GPU')";
 
   private final Path losses;
@@ -55,30 +56,30 @@ final class Trainer implements AutoCloseable {
     this.errors = errors;
   }
 
-  /** Why there can be no training here; empty where there can. */
+  /** Returns the reason why no training can run here; empty if it can. */
   static Optional<String> whyMissing(Scratch scratch) {
-    Path errors = scratch.resolve("look.errors");
+    Path errors = scratch.resolve("check.errors");
     try {
-      Process look = builder(errors, List.of("python3", "-c", LOOK)).start();
-      if (!look.waitFor(PATIENCE.toSeconds(), TimeUnit.SECONDS)) {
-        look.destroyForcibly();
+      Process check = builder(errors, List.of("python3", "-c", CHECK_PYTORCH)).start();
+      if (!check.waitFor(PATIENCE.toSeconds(), TimeUnit.SECONDS)) {
+        check.destroyForcibly();
         return Optional.of("python3 does not load PyTorch within " + PATIENCE.toSeconds() + " s");
       }
-      return look.exitValue() == 0 ? Optional.empty() : Optional.of(lastLine(errors));
+      return check.exitValue() == 0 ? Optional.empty() : Optional.of(lastLine(errors));
     } catch (IOException e) {
-      return Optional.of("there is no python3");
+      return Optional.of("python3 is not installed");
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
-      throw new IllegalStateException("interrupted while looking for PyTorch", e);
+      throw new IllegalStateException("interrupted during the check of PyTorch", e);
     }
   }
 
   /**
-   * Starts a run that is no child of this JVM, as somebody else's job is not.
+   * Starts a run that is not a child of this JVM.
    *
-   * @param scratch where its files are
-   * @param name of this run
-   * @param program what it runs
+   * @param scratch the directory for its files
+   * @param name the name of this run
+   * @param program the program to run
    */
   static Trainer start(Scratch scratch, String name, TrainingProgram program) {
     Path errors = scratch.resolve(name + ".errors");
@@ -90,11 +91,12 @@ final class Trainer implements AutoCloseable {
           builder(errors, command).redirectOutput(ProcessBuilder.Redirect.PIPE);
       builder.environment().putAll(program.environment());
       Process keeper = builder.start();
-      try (BufferedReader told = keeper.inputReader(StandardCharsets.US_ASCII)) {
-        int pid = Integer.parseInt(Objects.requireNonNull(told.readLine(), "no pid was told"));
+      try (BufferedReader printed = keeper.inputReader(StandardCharsets.US_ASCII)) {
+        int pid = Integer.parseInt(Objects.requireNonNull(printed.readLine(), "no pid"));
         ProcessIdentity identity =
             ProcessIdentity.of(pid)
-                .orElseThrow(() -> new IllegalStateException("it ended: " + lastLine(errors)));
+                .orElseThrow(
+                    () -> new IllegalStateException("the trainer ended: " + lastLine(errors)));
         return new Trainer(identity, losses, errors);
       }
     } catch (IOException e) {
@@ -102,30 +104,30 @@ final class Trainer implements AutoCloseable {
     }
   }
 
-  /** Starts a run as a job of this JVM, which stays the one that the job tells of. */
+  /** Launches a run through the library. */
   static Launched launch(
       GpuCheckpoints checkpoints, Scratch scratch, String name, TrainingProgram program) {
     Path errors = scratch.resolve(name + ".errors");
     try {
       Path losses = prepare(scratch, name, program);
       List<String> command = program.command(scratch.resolve(program.script()), losses);
-      LaunchedProcess job =
+      LaunchedProcess process =
           checkpoints.launch(
               LaunchOptions.builder(
                       command.get(0), command.subList(1, command.size()).toArray(String[]::new))
                   .environment(program.environment())
                   .error(LaunchOptions.Output.to(errors))
                   .build());
-      return new Launched(job, new Trainer(job.identity(), losses, errors));
+      return new Launched(process, new Trainer(process.identity(), losses, errors));
     } catch (IOException e) {
       throw new UncheckedIOException("cannot start " + program.script(), e);
     }
   }
 
   /** A run that this JVM has launched. */
-  record Launched(LaunchedProcess job, Trainer trainer) {}
+  record Launched(LaunchedProcess process, Trainer trainer) {}
 
-  /** Nothing of this JVM stays open in it: a pipe that leads outside could not be restored. */
+  /** Has no pipe to this JVM, because a pipe that leads outside cannot be restored. */
   private static ProcessBuilder builder(Path errors, List<String> command) {
     return new ProcessBuilder(command)
         .redirectInput(new File("/dev/null"))
@@ -133,7 +135,7 @@ final class Trainer implements AutoCloseable {
         .redirectError(errors.toFile());
   }
 
-  /** Several runs share a script. */
+  /** Makes the files of a run; several runs share a script. */
   private static synchronized Path prepare(Scratch scratch, String name, TrainingProgram program)
       throws IOException {
     Path script = scratch.resolve(program.script());
@@ -152,12 +154,14 @@ final class Trainer implements AutoCloseable {
     return identity.pid();
   }
 
-  /** Says that CRIU restored it: the pid is the same, the process is another. */
+  /** Sets the identity of the restored process. */
   void restoredAs(ProcessIdentity restored) {
     identity = restored;
   }
 
-  /** The complete lines up to now; the last of a finished run begins with {@code done}. */
+  /**
+   * Returns the complete lines so far; the last line of a finished run begins with {@code done}.
+   */
   List<String> lines() {
     try {
       String text = Files.readString(losses);
@@ -167,12 +171,12 @@ final class Trainer implements AutoCloseable {
     }
   }
 
-  /** Waits until so many steps are done. */
+  /** Waits until a step is done. */
   void awaitStep(int step) {
     await(lines -> lines.size() >= step, "step " + step);
   }
 
-  /** Waits for the end; gives all lines. */
+  /** Waits for the end and returns all lines. */
   List<String> awaitEnd() {
     return await(lines -> !lines.isEmpty() && last(lines).startsWith("done "), "the end");
   }
@@ -180,7 +184,7 @@ final class Trainer implements AutoCloseable {
   private List<String> await(Predicate<List<String>> enough, String what) {
     long deadline = System.nanoTime() + PATIENCE.toNanos();
     while (true) {
-      // Asked in this order, so that the last line of a run that has just ended is seen.
+      // In this order, so that the last line of a run that has just ended is read.
       boolean alive = identity.isAlive();
       List<String> lines = lines();
       if (enough.test(lines)) {
@@ -205,13 +209,13 @@ final class Trainer implements AutoCloseable {
     try {
       List<String> lines =
           new String(Files.readAllBytes(file), StandardCharsets.UTF_8).strip().lines().toList();
-      return lines.isEmpty() ? "it said nothing" : last(lines);
+      return lines.isEmpty() ? "no output" : last(lines);
     } catch (IOException e) {
       throw new UncheckedIOException("cannot read " + file, e);
     }
   }
 
-  /** Ends these very processes, and no others that may have got their pids. */
+  /** Kills the processes of this run, and no other process that may have got a pid of theirs. */
   @Override
   public void close() {
     List<ProcessHandle> tree =
@@ -222,12 +226,8 @@ final class Trainer implements AutoCloseable {
     List<ProcessIdentity> ended =
         tree.stream().flatMap(handle -> ProcessIdentity.of(handle.pid()).stream()).toList();
     tree.forEach(ProcessHandle::destroyForcibly);
-    long deadline = System.nanoTime() + PATIENCE.toNanos();
-    while (ended.stream().anyMatch(ProcessIdentity::isAlive)) {
-      if (System.nanoTime() - deadline >= 0) {
-        throw new IllegalStateException("trainer " + identity.pid() + " does not die");
-      }
-      LockSupport.parkNanos(PAUSE_NANOS);
+    if (!Await.until(PATIENCE, () -> ended.stream().noneMatch(ProcessIdentity::isAlive))) {
+      throw new IllegalStateException("trainer " + identity.pid() + " was not killed");
     }
   }
 }

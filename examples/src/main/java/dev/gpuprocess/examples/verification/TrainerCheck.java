@@ -14,17 +14,17 @@ import java.util.List;
 import java.util.Optional;
 
 /**
- * A PyTorch trainer is disturbed in the middle of its run, and must go on from the same step with
- * the losses that an undisturbed run has. With data loaders that are spawned it is dumped and
- * restored, as without any. Loaders that are forked inherit what cannot be dumped: there the dump
- * must be refused, and be done when that is taken from them.
+ * A check of a PyTorch trainer, which is dumped and restored in the middle of its run and must
+ * continue from the same step with the losses of an undisturbed run. Forked data loaders inherit
+ * GPU files that cannot be dumped: the first dump must be refused, and a second one that releases
+ * these files must succeed.
  */
 final class TrainerCheck {
 
   private static final int STEPS = 200;
 
-  /** What loaders need: unlinked semaphores and shared memory, locks, connections among them. */
-  private static final DumpOptions WITH_LOADERS =
+  /** For loaders, which have unlinked semaphores and shared memory, locks and connections. */
+  static final DumpOptions WITH_LOADERS =
       DumpOptions.builder()
           .criu(c -> c.linkRemap(true).ghostLimit(64L << 20).fileLocks(true).tcpEstablished(true))
           .build();
@@ -43,7 +43,7 @@ final class TrainerCheck {
     this.what = name(loaders);
   }
 
-  /** The row of the table. */
+  /** Returns the name of the row. */
   static String name(Loaders loaders) {
     return switch (loaders) {
       case NONE -> "PyTorch trainer";
@@ -65,7 +65,7 @@ final class TrainerCheck {
       try (Trainer reference = start(scratch, "undisturbed")) {
         undisturbed = reference.awaitEnd();
       }
-      progress.say("undisturbed", "step " + undisturbed.get(STEPS - 1) + ", the last");
+      progress.print("undisturbed", "step " + undisturbed.get(STEPS - 1) + ", the last");
       try (Trainer trainer = start(scratch, "disturbed")) {
         trainer.awaitStep(STEPS / 3);
         GpuCheckpoints checkpoints = machine.checkpoints().toBuilder().listener(progress).build();
@@ -92,14 +92,14 @@ final class TrainerCheck {
       List<String> undisturbed,
       DumpOptions options) {
     ProcessImage image = suspended.dump(scratch.resolve("image"), options);
-    // Counted now that the process is gone: its CPU threads lived on until then.
+    // Counted after the dump, because the CPU threads run until then.
     int step = trainer.lines().size();
-    progress.say("dumped", "after step " + Trainer.last(trainer.lines()));
+    progress.print("dumped", "after step " + Trainer.last(trainer.lines()));
     CheckpointedProcess restored = image.restore();
     trainer.restoredAs(restored.identity());
     RunningProcess again = restored.resume();
     List<String> lines = trainer.awaitEnd();
-    progress.say("went on", "with step " + lines.get(step));
+    progress.print("went on", "with step " + lines.get(step));
     return compare(
         lines,
         undisturbed,
@@ -115,12 +115,12 @@ final class TrainerCheck {
       CheckpointedProcess suspended, Trainer trainer, Scratch scratch, List<String> undisturbed) {
     try {
       suspended.dump(scratch.resolve("image"), WITH_LOADERS);
-      return Outcome.failed(what, "it was dumped with children that hold the GPU");
+      return Outcome.failed(what, "the dump of children that hold the GPU was not refused");
     } catch (FixAndRetryException e) {
       if (e.reason() != FixAndRetryException.Reason.CUDA_CHILD) {
         throw e;
       }
-      progress.say("refused", String.valueOf(e.getMessage()));
+      progress.print("refused", String.valueOf(e.getMessage()));
     }
     DumpOptions releasing = WITH_LOADERS.toBuilder().releaseInheritedGpu(true).build();
     return trip(suspended, trainer, scratch, undisturbed, releasing);

@@ -13,12 +13,11 @@ import java.util.Map;
 /**
  * A PyTorch program of this jar that writes a line {@code step loss} for each step.
  *
- * @param script its name
- * @param launcher what runs it: {@code python3}, or a launcher of several processes with what that
- *     needs to be told
- * @param steps how many it makes
- * @param arguments what it is told besides the file for its lines and the number of steps
- * @param environment variables that it needs
+ * @param script its file name
+ * @param launcher {@code python3}, or a launcher of several processes with its arguments
+ * @param steps the number of its steps
+ * @param arguments its arguments after the file for its lines and the number of steps
+ * @param environment its environment variables
  */
 record TrainingProgram(
     String script,
@@ -29,10 +28,10 @@ record TrainingProgram(
 
   private static final String PYTHON = "python3";
 
-  /** Each run gets one that is free. */
+  /** The argument to which each run adds a free port. */
   private static final String PORT = "--master-port=";
 
-  /** A small model with so much GPU memory besides, whose data are made in other processes. */
+  /** A small model with additional GPU memory, whose data are made by loaders. */
   static TrainingProgram trainer(int steps, int mebibytes, Loaders loaders) {
     return new TrainingProgram(
         "trainer.py",
@@ -42,7 +41,7 @@ record TrainingProgram(
         Map.of());
   }
 
-  /** What Accelerate starts. */
+  /** A script started by Accelerate. */
   static TrainingProgram accelerated(String script, int steps) {
     List<String> launcher =
         List.of(
@@ -56,12 +55,12 @@ record TrainingProgram(
     return new TrainingProgram(script, launcher, steps, List.of(), Map.of());
   }
 
-  /** What Python runs without a launcher. */
+  /** A script started without a launcher. */
   static TrainingProgram plain(String script, int steps) {
     return new TrainingProgram(script, List.of(PYTHON), steps, List.of(), Map.of());
   }
 
-  /** What torchrun starts once for each of some GPUs. */
+  /** A script started by torchrun, once for each GPU. */
   static TrainingProgram ranks(
       String script, int steps, int gpus, Map<String, String> environment) {
     List<String> launcher =
@@ -75,7 +74,7 @@ record TrainingProgram(
     return new TrainingProgram(script, launcher, steps, List.of(), environment);
   }
 
-  /** The command. */
+  /** Returns the command. */
   List<String> command(Path script, Path losses) {
     List<String> command = new ArrayList<>();
     launcher.forEach(word -> command.add(word.equals(PORT) ? word + freePort() : word));

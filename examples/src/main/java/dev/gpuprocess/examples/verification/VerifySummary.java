@@ -21,19 +21,19 @@ import javax.xml.stream.XMLStreamException;
 import javax.xml.stream.XMLStreamReader;
 
 /**
- * The summary that closes {@code bin/verify}. One file that needs nothing but a JDK, because it is
- * also wanted when the build has failed: {@code java VerifySummary.java RUNS [ROWS]}.
+ * The summary at the end of {@code bin/verify}: {@code java VerifySummary.java RUNS [ROWS]}. It is
+ * one file that needs only a JDK, because it is also printed after a build that failed.
  *
- * <p>RUNS holds a directory for each run, with {@code title}, Surefire's reports, {@code figures}
- * that tests asked to have shown, how the tests of each row ended ({@code outside}), and {@code
- * failed} if the run failed. ROWS is docs/outside-use.md; without it no row is checked.
+ * <p>RUNS holds a directory for each run, with {@code title}, Surefire's reports, the {@code
+ * figures} of the tests, the results of the tests of each row ({@code outside}), and {@code failed}
+ * if the run failed. ROWS is docs/outside-use.md; without it no row is checked.
  */
 public final class VerifySummary {
 
   private static final Pattern ROW = Pattern.compile("^\\| ([A-Z]\\d+) \\|.*");
 
-  /** A row, how a test of it ended, which, and perhaps why it was skipped. */
-  private static final Pattern ENDED = Pattern.compile("(\\S+) (\\S+) (\\S+) ?(.*)");
+  /** A row, the result of a test, the test, and perhaps the reason why it was skipped. */
+  private static final Pattern RESULT = Pattern.compile("(\\S+) (\\S+) (\\S+) ?(.*)");
 
   private final PrintStream out;
 
@@ -42,11 +42,11 @@ public final class VerifySummary {
   }
 
   /**
-   * Prints the summary and ends the JVM: 0 if nothing failed, 1 if something did, 2 if the
-   * arguments are not understood.
+   * Prints the summary and exits: with 0 if nothing failed, with 1 if something failed, with 2 if
+   * the arguments are invalid.
    *
    * @param args the directory of the runs, and perhaps the list of rows
-   * @throws IOException if they cannot be read
+   * @throws IOException if a file cannot be read
    */
   public static void main(String[] args) throws IOException {
     if (args.length < 1 || args.length > 2) {
@@ -57,7 +57,7 @@ public final class VerifySummary {
     System.exit(new VerifySummary(System.out).print(Path.of(args[0]), rows) ? 0 : 1);
   }
 
-  /** Prints it; whether nothing failed. */
+  /** Prints the summary and returns whether nothing failed. */
   boolean print(Path runs, Optional<Path> rows) throws IOException {
     List<Run> all = new ArrayList<>();
     for (Path directory : list(runs)) {
@@ -72,7 +72,7 @@ public final class VerifySummary {
     int failed = all.stream().mapToInt(Run::failed).sum();
     int skipped = all.stream().mapToInt(Run::skipped).sum();
     boolean rowsHold = rows.isEmpty() || outsideUse(Files.readAllLines(rows.get()), all);
-    // Only a build that came to its end has run every row's tests.
+    // A build that failed has not run the tests of every row.
     if (!rowsHold && failed == 0) {
       failed = 1;
     }
@@ -112,8 +112,8 @@ public final class VerifySummary {
   }
 
   /**
-   * Says which rows do not hold, a line each, and how many do. Whether each has a test and none
-   * failed, and each test that names a row names one that there is.
+   * Prints the rows that do not hold and the number of those that do. Returns whether each row has
+   * a test, no test failed, and each test names a row of the list.
    */
   private boolean outsideUse(List<String> lines, List<Run> runs) {
     Map<String, Row> rows = new LinkedHashMap<>();
@@ -125,13 +125,13 @@ public final class VerifySummary {
     }
     boolean good = true;
     for (String line : runs.stream().flatMap(run -> run.outside().stream()).toList()) {
-      Matcher ended = ENDED.matcher(line);
-      Row row = ended.matches() ? rows.get(ended.group(1)) : null;
+      Matcher result = RESULT.matcher(line);
+      Row row = result.matches() ? rows.get(result.group(1)) : null;
       if (row == null) {
-        out.println("  there is no such row: " + line);
+        out.println("  unknown row: " + line);
         good = false;
       } else {
-        row.note(ended.group(2), ended.group(3), ended.group(4));
+        row.add(result.group(2), result.group(3), result.group(4));
       }
     }
     for (Map.Entry<String, Row> row : rows.entrySet()) {
@@ -146,15 +146,15 @@ public final class VerifySummary {
     return good;
   }
 
-  /** How the tests of one row ended, over all runs. */
+  /** The results of the tests of one row, over all runs. */
   private static final class Row {
 
     private final List<String> failed = new ArrayList<>();
     private boolean passed;
     private String skipped = "";
 
-    void note(String how, String test, String why) {
-      switch (how) {
+    void add(String result, String test, String why) {
+      switch (result) {
         case "passed" -> passed = true;
         case "failed" -> failed.add(test);
         default -> skipped = why.isEmpty() ? test : why;
@@ -165,12 +165,12 @@ public final class VerifySummary {
       return passed && failed.isEmpty();
     }
 
-    /** Whether it holds, or this machine cannot tell. */
+    /** Returns whether the row holds or cannot be checked on this machine. */
     boolean isGood() {
       return failed.isEmpty() && (passed || !skipped.isEmpty());
     }
 
-    /** What there is to say of it; nothing if it holds. */
+    /** Returns why the row does not hold; empty if it holds. */
     String verdict() {
       if (!failed.isEmpty()) {
         return "failed: " + String.join(" ", failed);
@@ -185,14 +185,14 @@ public final class VerifySummary {
   /**
    * One run of the build.
    *
-   * @param title what it was
-   * @param passed tests
-   * @param failed tests; 1 if the run failed without one
-   * @param skipped tests
-   * @param failures {@code class.test: message} of each
-   * @param skips the same
-   * @param figures lines that tests asked to have shown
-   * @param outside how tests of rows ended
+   * @param title the name of the run
+   * @param passed the number of tests that passed
+   * @param failed the number of tests that failed; 1 if the run failed without a failed test
+   * @param skipped the number of skipped tests
+   * @param failures {@code class.test: message} of each failed test
+   * @param skips {@code class.test: reason} of each skipped test
+   * @param figures the lines that tests report
+   * @param outside the results of the tests of rows
    */
   private record Run(
       String title,
@@ -223,7 +223,7 @@ public final class VerifySummary {
           lines(directory.resolve("outside")));
     }
 
-    /** A check or a compiler failed, say. */
+    /** Returns whether the run failed without a failed test, in the compiler for instance. */
     boolean failedWithoutATest() {
       return failed > 0 && failures.isEmpty();
     }
@@ -267,7 +267,7 @@ public final class VerifySummary {
           }
         }
       } catch (XMLStreamException e) {
-        // Half a report is what a JVM leaves that died.
+        // A JVM that crashed leaves an incomplete report.
         failed++;
         failures.add(file.getFileName() + ": cannot be read: " + firstLine(e.toString()));
       }

@@ -1,3 +1,3 @@
-/** What {@code bin/gpu-verify} and {@code bin/gpu-survival} check on a machine with a GPU. */
+/** The programs that check the library on a machine with a GPU, and the summary of bin/verify. */
 @org.jspecify.annotations.NullMarked
 package dev.gpuprocess.examples.verification;

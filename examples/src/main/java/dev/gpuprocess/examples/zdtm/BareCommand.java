@@ -12,8 +12,8 @@ import java.util.List;
 import java.util.Map;
 
 /**
- * Through the {@code criu} command, as its own test suite does: what fails this way too is not the
- * library's fault.
+ * The {@code criu} command, as CRIU's own test suite uses it. A program that fails with it too is
+ * not a failure of the library.
  *
  * @param criu the program
  */
@@ -28,7 +28,7 @@ record BareCommand(String criu) implements Way {
         new ArrayList<>(List.of("dump", "-t", Integer.toString(process.pid())));
     arguments.addAll(options);
     if (!options.contains(NETWORK_LOCK) && !installed("iptables-restore")) {
-      // as the library does; CRIU's default is iptables
+      // As the library does; the default of CRIU is iptables.
       arguments.addAll(List.of(NETWORK_LOCK, "nftables"));
     }
     run(arguments, images, work);
@@ -49,11 +49,11 @@ record BareCommand(String criu) implements Way {
     try {
       return Integer.parseInt(Files.readString(restored).strip());
     } catch (IOException e) {
-      throw new FailedException("criu restore told no pid: " + e.getMessage(), e);
+      throw new FailedException("criu restore wrote no pid: " + e.getMessage(), e);
     }
   }
 
-  /** Whether this kernel and this CRIU have what CRIU calls by this name. */
+  /** Returns whether this kernel and this CRIU have a feature of {@code criu check}. */
   boolean has(String feature) throws FailedException {
     return call(List.of("check", "--no-default-config", "--feature", feature)).exit() == 0;
   }
@@ -65,14 +65,14 @@ record BareCommand(String criu) implements Way {
     int exit = call(all).exit();
     if (exit != 0) {
       String error = error(work);
-      String why = "criu " + arguments.get(0) + " ended with " + exit + ": " + error;
+      String why = "criu " + arguments.get(0) + " exited with " + exit + ": " + error;
       throw error.matches(".*Can't fork for \\d+: File exists.*")
           ? new PidTakenException(why, null)
           : new FailedException(why);
     }
   }
 
-  /** The last error of the log: the first is often a harmless one. */
+  /** Returns the last error of the log; the first one is often harmless. */
   private static String error(Path work) throws FailedException {
     try {
       return Files.readAllLines(work.resolve("criu.log"), StandardCharsets.ISO_8859_1).stream()
@@ -81,9 +81,9 @@ record BareCommand(String criu) implements Way {
           .filter(line -> !line.contains("ptables"))
           .map(line -> line.replaceFirst("^.*?Error ", ""))
           .reduce((first, second) -> second)
-          .orElse("no error in its log");
+          .orElse("no error in the log");
     } catch (IOException e) {
-      throw new FailedException("its log cannot be read: " + e.getMessage(), e);
+      throw new FailedException("the log of criu cannot be read: " + e.getMessage(), e);
     }
   }
 

@@ -1,34 +1,45 @@
 package dev.gpuprocess.examples.zdtm;
 
+import dev.gpuprocess.options.CgroupMode;
+import dev.gpuprocess.options.Cgroups;
 import dev.gpuprocess.options.CriuOptions;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.External;
+import dev.gpuprocess.options.Mounts;
 import dev.gpuprocess.options.NetworkLock;
 import dev.gpuprocess.options.RestoreOptions;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayDeque;
+import java.util.ArrayList;
 import java.util.Deque;
 import java.util.List;
 import java.util.Locale;
 import java.util.stream.Stream;
+import org.jspecify.annotations.Nullable;
 
-/** The options that a test program asks of CRIU, as options of the library. */
+/** The CRIU options in the description of a test program, as options of the library. */
 final class DescriptionOptions {
 
-  /** A restore that spins must not hold up all the others. */
+  /** Ends a restore that loops, so that the other programs are tried. */
   private static final Duration DEADLINE = Duration.ofSeconds(30);
 
-  /** What CRIU's command refuses to go beyond; the library allows more. */
+  /** The default of CRIU's command; that of the library is larger. */
   private static final long GHOST_LIMIT = 1 << 20;
 
-  /** The value comes behind a {@code =} or not at all. */
+  /** Has its value behind a {@code =}, or no value. */
   private static final String CGROUPS = "--manage-cgroups";
+
+  /** Lets CRIU find external mounts; the letters behind the colon include shared and slave ones. */
+  private static final String AUTOMATIC_MOUNTS = "mnt[]";
 
   private final Deque<String> words;
   private final CriuOptions.Builder criu = CriuOptions.builder().ghostLimit(GHOST_LIMIT);
-  private final CgroupOptions cgroups = new CgroupOptions();
-  private final MountOptions mounts = new MountOptions();
+  private @Nullable Cgroups cgroups;
+  private boolean automaticMounts;
+  private boolean sharedMounts;
+  private boolean masterMounts;
+  private final List<String> fileSystems = new ArrayList<>();
 
   private DescriptionOptions(List<String> options) {
     this.words =
@@ -43,9 +54,9 @@ final class DescriptionOptions {
   }
 
   /**
-   * Those of a dump.
+   * Returns the options of a dump.
    *
-   * @throws NotHereException when it asks for one that the library does not have
+   * @throws NotHereException if the library lacks one of them
    */
   static DumpOptions dump(List<String> words) throws NotHereException {
     return DumpOptions.builder()
@@ -55,9 +66,9 @@ final class DescriptionOptions {
   }
 
   /**
-   * Those of a restore.
+   * Returns the options of a restore.
    *
-   * @throws NotHereException when it asks for one that the library does not have
+   * @throws NotHereException if the library lacks one of them
    */
   static RestoreOptions restore(List<String> words) throws NotHereException {
     return RestoreOptions.builder()
@@ -93,19 +104,51 @@ final class DescriptionOptions {
           criu.joinNamespace(kindAndFile[0], Path.of(kindAndFile[1]));
         }
         case "--external" -> external(words.remove());
-        default -> {
-          if (!mounts.take(word, words) && !cgroups.take(word, words)) {
-            throw new NotHereException("asks for " + word + ", which the library does not have");
+        case "--enable-external-masters" -> masterMounts = true;
+        case "--enable-external-sharing" -> sharedMounts = true;
+        case "--enable-fs" -> fileSystems.add(words.remove());
+        case "--ext-mount-map" -> {
+          if (!words.remove().equals("auto")) {
+            throw missing(word);
           }
+          automaticMounts = true;
         }
+        case CGROUPS -> cgroups = Cgroups.of(CgroupMode.SOFT);
+        case CGROUPS + "=full" -> cgroups = Cgroups.of(CgroupMode.FULL);
+        case CGROUPS + "=ignore" -> cgroups = Cgroups.of(CgroupMode.IGNORE);
+        case "--cgroup-root" -> {
+          String value = words.remove();
+          int colon = value.indexOf(':');
+          String controller = value.substring(0, Math.max(colon, 0));
+          cgroups = managedCgroups().root(controller, value.substring(colon + 1));
+        }
+        case "--cgroup-yard" -> cgroups = managedCgroups().yard(Path.of(words.remove()));
+        default -> throw missing(word);
       }
     }
-    cgroups.addTo(criu);
-    return criu.mounts(mounts.mounts()).build();
+    if (cgroups != null) {
+      criu.cgroups(cgroups);
+    }
+    return criu.mounts(
+            new Mounts(automaticMounts, sharedMounts, masterMounts, List.of(), fileSystems))
+        .build();
+  }
+
+  private static NotHereException missing(String option) {
+    return new NotHereException("needs " + option + ", which the library does not have");
+  }
+
+  private Cgroups managedCgroups() {
+    return cgroups == null ? Cgroups.of(CgroupMode.SOFT) : cgroups;
   }
 
   private void external(String text) {
-    if (!mounts.takeAutomatic(text)) {
+    if (text.startsWith(AUTOMATIC_MOUNTS)) {
+      automaticMounts = true;
+      String which = text.substring(AUTOMATIC_MOUNTS.length());
+      sharedMounts |= which.contains("s");
+      masterMounts |= which.contains("m");
+    } else {
       criu.external(new External(text));
     }
   }

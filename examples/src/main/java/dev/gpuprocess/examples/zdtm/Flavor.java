@@ -6,11 +6,11 @@ import java.util.List;
 
 /** The namespaces that a test program runs in, with the name that {@code .desc} files use. */
 enum Flavor {
-  /** Those of CRIU. */
+  /** The namespaces of CRIU. */
   HOST("h"),
-  /** All of its own but the user namespace, with a root directory of its own. */
+  /** New namespaces except the user namespace, with a root directory of its own. */
   NAMESPACES("ns"),
-  /** All of its own, the user namespace too. */
+  /** New namespaces, with a user namespace. */
   USER_NAMESPACE("uns");
 
   private final String word;
@@ -19,12 +19,12 @@ enum Flavor {
     this.word = word;
   }
 
-  /** What it is called in {@code .desc} files. */
+  /** Returns its name in {@code .desc} files. */
   String word() {
     return word;
   }
 
-  /** Those that a program is for; all of them if its description names none. */
+  /** Returns the flavors of a program; all of them if its description has none. */
   static List<Flavor> of(Program program) {
     List<String> words = program.words("flavor");
     List<Flavor> flavors = new ArrayList<>(Arrays.asList(values()));

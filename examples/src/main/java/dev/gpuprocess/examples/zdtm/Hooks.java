@@ -9,10 +9,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 
-/**
- * The script that prepares and checks a test program from outside, if it has one. It runs in CRIU's
- * test directory.
- */
+/** The script that prepares and checks a test program from outside, if the program has one. */
 final class Hooks implements AutoCloseable {
 
   private static final Duration LIMIT = Duration.ofSeconds(30);
@@ -26,9 +23,9 @@ final class Hooks implements AutoCloseable {
   }
 
   /**
-   * While the program gets ready.
+   * Runs the script while the program gets ready.
    *
-   * @return what is wrong with it, if it fails: CRIU has nothing to do with that yet
+   * @return the reason if the script fails, which is not a failure of CRIU
    */
   Optional<String> postStart() {
     try {
@@ -39,18 +36,18 @@ final class Hooks implements AutoCloseable {
     }
   }
 
-  /** Before the dump. */
+  /** Runs the script before the dump. */
   void preDump(int pid) throws FailedException {
     run("--pre-dump", pid(pid));
   }
 
-  /** Between dump and restore. */
+  /** Runs the script between dump and restore. */
   void preRestore(int pid) throws FailedException {
     run("--pre-restore", pid(pid));
   }
 
   /**
-   * After the restore.
+   * Runs the script after the restore.
    *
    * @param images the directory that holds the directories of images
    */
@@ -60,7 +57,7 @@ final class Hooks implements AutoCloseable {
         Map.of("ZDTM_TEST_PID", Integer.toString(pid), "ZDTM_IMG_DIR", images.toString()));
   }
 
-  /** At the end, however it came. */
+  /** Runs the script at the end, also after a failure. */
   @Override
   public void close() throws FailedException {
     run("--clean", Map.of());
@@ -77,7 +74,7 @@ final class Hooks implements AutoCloseable {
           new Command(List.of("./" + script, moment), stage.test(), environment).run(LIMIT);
       if (ended.exit() != 0) {
         throw new FailedException(
-            "its hook " + moment + " ended with " + ended.exit() + ": " + ended.lastLine());
+            "its hook " + moment + " exited with " + ended.exit() + ": " + ended.lastLine());
       }
     }
   }

@@ -1,5 +1,6 @@
 package dev.gpuprocess.examples.zdtm;
 
+import dev.gpuprocess.examples.demo.Await;
 import dev.gpuprocess.examples.zdtm.Command.Ended;
 import dev.gpuprocess.examples.zdtm.Command.Running;
 import dev.gpuprocess.examples.zdtm.Way.FailedException;
@@ -11,24 +12,19 @@ import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Optional;
-import java.util.concurrent.TimeUnit;
-import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
 
 /**
- * A test program at work. It prepares itself, waits until it is told to look ({@code SIGTERM}), and
- * writes {@code PASS} into a file if nothing has changed for it.
+ * A running test program. It prepares itself, waits for {@code SIGTERM}, checks itself, and writes
+ * {@code PASS} into a file if nothing has changed.
  */
 final class Instance implements AutoCloseable {
 
-  private static final long PAUSE_NANOS = TimeUnit.MILLISECONDS.toNanos(5);
-
-  /** What a program writes that finds nothing to look at. */
+  /** The output of a program that cannot run here. */
   private static final String SKIP = "SKIP: ";
 
   private final Stage stage;
@@ -44,11 +40,11 @@ final class Instance implements AutoCloseable {
   /**
    * Starts a program and waits until it is prepared.
    *
-   * @throws NotHereException when it finds itself that it cannot run here
+   * @throws NotHereException if the program reports that it cannot run here
    */
-  static Instance start(Stage stage, Program program, ProgramEnvironment ground, Hooks hooks)
+  static Instance start(Stage stage, Program program, ProgramEnvironment environment, Hooks hooks)
       throws IOException, FailedException, NotHereException {
-    Running running = ground.command().start();
+    Running running = environment.command().start();
     Optional<String> unprepared = hooks.postStart();
     Ended ended = running.await(program.timeout());
     Path pidFile = stage.file(program, ".pid");
@@ -59,13 +55,13 @@ final class Instance implements AutoCloseable {
     int pid = Integer.parseInt(Files.readString(pidFile).strip());
     ProcessIdentity identity =
         ProcessIdentity.of(pid)
-            .orElseThrow(() -> new FailedException("it ends before it is dumped"));
+            .orElseThrow(() -> new FailedException("the program exited before the dump"));
     Instance instance = new Instance(stage, program, identity);
     if (unprepared.isPresent()) {
       instance.close();
       throw new NotHereException(unprepared.get());
     }
-    ground.started();
+    environment.started();
     return instance;
   }
 
@@ -79,41 +75,41 @@ final class Instance implements AutoCloseable {
         .filter(line -> line.contains(SKIP) || line.contains("ERR: "))
         .filter(line -> !line.contains("test.c"))
         .findFirst()
-        .orElse(ended.printed().strip().lines().findFirst().orElse("without a word"));
+        .orElse(ended.printed().strip().lines().findFirst().orElse("no output"));
   }
 
-  /** Who it is: another process after a restore. */
+  /** Returns the identity of the process, which changes with a restore. */
   ProcessIdentity identity() {
     return identity;
   }
 
-  /** Waits until a dump has taken it away. */
+  /** Waits until the process has exited after a dump. */
   void awaitGone() throws FailedException, IOException {
     if (!await(() -> Processes.stat(identity).isEmpty())) {
-      throw new FailedException("process " + identity.pid() + " does not go");
+      throw new FailedException("process " + identity.pid() + " did not exit after the dump");
     }
     Files.deleteIfExists(stage.file(program, ".pid"));
   }
 
-  /** Takes note that a restore has brought it back. */
-  void returned(int pid) throws FailedException, IOException {
+  /** Sets the pid of the restored process. */
+  void restored(int pid) throws FailedException, IOException {
     identity =
         ProcessIdentity.of(pid)
-            .orElseThrow(() -> new FailedException("it is not there after the restore"));
+            .orElseThrow(() -> new FailedException("no process has the pid after the restore"));
     Files.writeString(stage.file(program, ".pid"), Integer.toString(pid));
   }
 
-  /** Tells it to look, and waits for what it says. */
+  /** Makes the program check itself, and waits for its result. */
   void conclude() throws FailedException {
     Path result = stage.file(program, ".out");
     terminate(identity);
     if (!await(() -> isDead(identity))) {
-      throw new FailedException("it does not come to an end; its last word: " + lastLine(result));
+      throw new FailedException("the program did not exit; its last output: " + lastLine(result));
     }
     String last = lastLine(result);
     if (!Arrays.asList(last.split("\\s+")).contains("PASS")) {
       String inProgress = lastLine(stage.file(program, ".out.inprogress"));
-      throw new FailedException("it says: " + (last.isEmpty() ? inProgress : last));
+      throw new FailedException("the program reports: " + (last.isEmpty() ? inProgress : last));
     }
   }
 
@@ -128,15 +124,7 @@ final class Instance implements AutoCloseable {
   }
 
   private boolean await(BooleanSupplier condition) {
-    Duration patience = program.timeout();
-    long end = System.nanoTime() + patience.toNanos();
-    while (!condition.getAsBoolean()) {
-      if (System.nanoTime() - end >= 0) {
-        return false;
-      }
-      LockSupport.parkNanos(PAUSE_NANOS);
-    }
-    return true;
+    return Await.until(program.timeout(), condition);
   }
 
   private static String lastLine(Path file) {
@@ -144,7 +132,7 @@ final class Instance implements AutoCloseable {
     return lines.isEmpty() ? "" : lines.get(lines.size() - 1).strip();
   }
 
-  /** None where there is no such file. */
+  /** Returns the lines of a file; none if it does not exist. */
   private static List<String> lines(Path file) {
     try {
       return Files.readString(file, StandardCharsets.ISO_8859_1).strip().lines().toList();
@@ -153,7 +141,7 @@ final class Instance implements AutoCloseable {
     }
   }
 
-  /** Ends what is left of it. */
+  /** Kills the process and its descendants. */
   @Override
   public void close() throws FailedException {
     if (!identity.isAlive()) {

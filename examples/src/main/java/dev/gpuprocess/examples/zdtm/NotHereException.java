@@ -1,6 +1,6 @@
 package dev.gpuprocess.examples.zdtm;
 
-/** A program is no subject here, with the reason. */
+/** Thrown for a program that cannot be tried here, with the reason. */
 final class NotHereException extends Exception {
 
   private static final long serialVersionUID = 1L;

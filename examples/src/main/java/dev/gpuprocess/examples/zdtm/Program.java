@@ -9,15 +9,15 @@ import java.util.Map;
  * A compiled test program.
  *
  * @param name its file name
- * @param command how CRIU's makefile starts it, from the directory it lies in
- * @param description what the {@code .desc} file beside it says, such as {@code flags}; empty
- *     without such a file
+ * @param command the command with which CRIU's makefile starts it, in the directory of the program
+ * @param description the content of its {@code .desc} file, such as {@code flags}; empty without
+ *     such a file
  */
 record Program(String name, List<String> command, Map<String, String> description) {
 
   private static final String USUAL_TIMEOUT = "30";
 
-  /** The words of some entries of the description, in order. */
+  /** Returns the words of some entries of the description, in order. */
   List<String> words(String... entries) {
     List<String> words = new ArrayList<>();
     for (String entry : entries) {
@@ -27,12 +27,12 @@ record Program(String name, List<String> command, Map<String, String> descriptio
     return words;
   }
 
-  /** Whether it has a flag, such as {@code suid}. */
+  /** Returns whether the program has a flag, such as {@code suid}. */
   boolean has(String flag) {
     return words("flags").contains(flag);
   }
 
-  /** How long it may take to get ready, and to come to an end. */
+  /** Returns the time limit for its preparation and for its exit. */
   Duration timeout() {
     return Duration.ofSeconds(Long.parseLong(description.getOrDefault("timeout", USUAL_TIMEOUT)));
   }

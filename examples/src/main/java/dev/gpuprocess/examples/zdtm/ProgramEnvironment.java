@@ -1,35 +1,43 @@
 package dev.gpuprocess.examples.zdtm;
 
 import dev.gpuprocess.examples.zdtm.Way.FailedException;
+import dev.gpuprocess.internal.proc.ProcFs;
 import java.io.IOException;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Where one test program is tried in one flavor: clean, with a root directory if it needs one, and
- * what the program and CRIU have to be told of that.
+ * The place in which one test program is tried in one flavor: its root directory, if it needs one,
+ * its environment variables, and the options of CRIU. Closing it removes what the program has left.
  */
 final class ProgramEnvironment implements AutoCloseable {
 
-  /** CRIU cannot dump the processes of others without this capability, which containers lack. */
-  private static final boolean OTHER_USERS = Capabilities.has(Capabilities.SYS_RESOURCE);
+  /** The capability that CRIU needs to dump processes of other users; containers lack it. */
+  private static final int SYS_RESOURCE = 24;
+
+  /** The field of {@code mountinfo} with the mount point. */
+  private static final int MOUNT_POINT = 4;
 
   private final Stage stage;
   private final Program program;
   private final Flavor flavor;
   private final @Nullable Root root;
 
+  /** The network devices from before; {@code zdtm.py} has a namespace for each program. */
   private final List<String> devices;
 
   private ProgramEnvironment(Stage stage, Program program, Flavor flavor, @Nullable Root root)
       throws FailedException {
-    this.devices = Devices.names();
+    this.devices = devices();
     this.stage = stage;
     this.program = program;
     this.flavor = flavor;
@@ -37,9 +45,9 @@ final class ProgramEnvironment implements AutoCloseable {
   }
 
   /**
-   * Prepares it.
+   * Prepares the place.
    *
-   * @throws NotHereException when it needs something that is not installed
+   * @throws NotHereException if the program needs something that is not installed
    */
   static ProgramEnvironment prepare(Stage stage, Program program, Flavor flavor)
       throws IOException, FailedException, NotHereException {
@@ -50,11 +58,11 @@ final class ProgramEnvironment implements AutoCloseable {
     return new ProgramEnvironment(stage, program, flavor, root);
   }
 
-  /** The command that starts the program. */
+  /** Returns the command that starts the program. */
   Command command() {
     Map<String, String> environment = new HashMap<>();
     environment.put("ZDTM_THREAD_BOMB", "5");
-    if (!program.has("suid") && OTHER_USERS) {
+    if (!program.has("suid") && hasCapability(SYS_RESOURCE)) {
       environment.put("ZDTM_UID", "18943");
       environment.put("ZDTM_GID", "58467");
       environment.put("ZDTM_GROUPS", "27495 48244");
@@ -74,19 +82,19 @@ final class ProgramEnvironment implements AutoCloseable {
     return new Command(program.command(), inside, Map.copyOf(environment));
   }
 
-  /** To be called when the program runs. */
+  /** Hides the root directory from other users; to be called when the program runs. */
   void started() throws IOException {
     if (root != null) {
       root.hide();
     }
   }
 
-  /** Whether the program has namespaces of its own. */
+  /** Returns whether the program has namespaces of its own. */
   boolean hasNamespaces() {
     return root != null;
   }
 
-  /** The options of CRIU for the dump. */
+  /** Returns the options of CRIU for the dump. */
   List<String> dumpOptions() {
     List<String> words = new ArrayList<>(program.words("opts", "dopts"));
     if (root != null) {
@@ -95,7 +103,7 @@ final class ProgramEnvironment implements AutoCloseable {
     return List.copyOf(words);
   }
 
-  /** The options of CRIU for the restore. */
+  /** Returns the options of CRIU for the restore. */
   List<String> restoreOptions() {
     List<String> words = new ArrayList<>(program.words("opts", "ropts"));
     if (root != null) {
@@ -106,8 +114,8 @@ final class ProgramEnvironment implements AutoCloseable {
   }
 
   /**
-   * A new directory for directories of images, as deep as {@code zdtm.py} makes it: an option of a
-   * program counts on that.
+   * Makes a directory for directories of images, as deep as {@code zdtm.py} makes it, because an
+   * option of a program depends on the depth.
    */
   Path newImages(int pid) throws IOException {
     Path images = stage.test().resolve("dump").resolve(Stage.PROGRAMS).resolve(program.name());
@@ -119,8 +127,48 @@ final class ProgramEnvironment implements AutoCloseable {
     if (root != null) {
       root.close();
     }
-    Mounts.unmountBelow(stage.test());
-    Devices.removeAllBut(devices);
+    unmountBelow(stage.test());
+    removeNewDevices();
     Command.in(stage.test(), "rm", "-rf", "--one-file-system", "dump").succeed();
+  }
+
+  private static boolean hasCapability(int number) {
+    String effective = ProcFs.status(ProcessHandle.current().pid()).getOrDefault("CapEff", "0");
+    return (Long.parseUnsignedLong(effective.strip(), 16) >> number & 1) == 1;
+  }
+
+  private static void unmountBelow(Path directory) throws FailedException {
+    List<String> points;
+    try {
+      points =
+          Files.readAllLines(Path.of("/proc/self/mountinfo"), StandardCharsets.ISO_8859_1).stream()
+              .map(line -> line.split(" ")[MOUNT_POINT])
+              .filter(point -> point.startsWith(directory + "/"))
+              .collect(Collectors.toList());
+    } catch (IOException e) {
+      throw new FailedException("the mounts cannot be read: " + e.getMessage(), e);
+    }
+    Collections.reverse(points);
+    for (String point : points) {
+      Command.in(Path.of("/"), "umount", "--lazy", point).succeed();
+    }
+  }
+
+  private static List<String> devices() throws FailedException {
+    return Command.in(Path.of("/"), "ip", "-oneline", "link", "show")
+        .run()
+        .printed()
+        .lines()
+        .map(line -> line.split(": ", 3)[1].replaceFirst("@.*", ""))
+        .toList();
+  }
+
+  private void removeNewDevices() throws FailedException {
+    for (String name : devices()) {
+      if (!devices.contains(name)) {
+        // The removal of one end of a pair removes the other end too.
+        Command.in(Path.of("/"), "ip", "link", "delete", name).run();
+      }
+    }
   }
 }

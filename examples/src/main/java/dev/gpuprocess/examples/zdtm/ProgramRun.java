@@ -8,10 +8,10 @@ import java.nio.file.Path;
 import java.time.Duration;
 import org.jspecify.annotations.Nullable;
 
-/** One test program in one flavor: started, dumped, restored, and asked whether it noticed. */
+/** A run of one test program in one flavor: started, dumped, restored and checked. */
 final class ProgramRun {
 
-  /** How long the pid of a process that is gone may be taken. */
+  /** The time for which the pid of an exited process may stay taken. */
   private static final Duration PATIENCE = Duration.ofSeconds(5);
 
   private final Stage stage;
@@ -27,31 +27,31 @@ final class ProgramRun {
   }
 
   /**
-   * Tries it.
+   * Runs the program.
    *
-   * @throws FailedException when it noticed, or did not come that far
-   * @throws NotHereException when it cannot be tried here
+   * @throws FailedException if a step fails or the program reports a change
+   * @throws NotHereException if the program cannot be tried here
    */
   void run() throws IOException, FailedException, NotHereException {
     try (Hooks hooks = new Hooks(stage, program);
-        ProgramEnvironment ground = ProgramEnvironment.prepare(stage, program, flavor);
-        Instance instance = Instance.start(stage, program, ground, hooks)) {
-      run(hooks, ground, instance);
+        ProgramEnvironment environment = ProgramEnvironment.prepare(stage, program, flavor);
+        Instance instance = Instance.start(stage, program, environment, hooks)) {
+      run(hooks, environment, instance);
     }
   }
 
-  /** One that CRIU must refuse may be refused at either end; refused at the dump, it goes on. */
-  private void run(Hooks hooks, ProgramEnvironment ground, Instance instance)
+  /** A program that CRIU must refuse may be refused at the dump, and then continues, or later. */
+  private void run(Hooks hooks, ProgramEnvironment environment, Instance instance)
       throws IOException, FailedException, NotHereException {
     boolean refused = program.has("crfail");
     int pid = instance.identity().pid();
-    Path dumps = ground.newImages(pid);
+    Path dumps = environment.newImages(pid);
     Path images = Files.createDirectory(dumps.resolve("1"));
     Path work = Files.createDirectory(dumps.resolve("work"));
-    @Nullable VisibleState before = ground.hasNamespaces() ? VisibleState.of(pid) : null;
+    @Nullable VisibleState before = environment.hasNamespaces() ? VisibleState.of(pid) : null;
     hooks.preDump(pid);
     try {
-      way.dump(ground.dumpOptions(), instance.identity(), images, work);
+      way.dump(environment.dumpOptions(), instance.identity(), images, work);
     } catch (FailedException e) {
       if (!refused) {
         throw e;
@@ -63,16 +63,16 @@ final class ProgramRun {
     hooks.preRestore(pid);
     int restored;
     try {
-      restored = restore(ground, pid, images, work);
+      restored = restore(environment, pid, images, work);
     } catch (FailedException e) {
       if (!refused) {
         throw e;
       }
       return;
     }
-    instance.returned(restored);
+    instance.restored(restored);
     if (refused) {
-      throw new FailedException("CRIU should have refused it, and did not");
+      throw new FailedException("CRIU did not refuse the program");
     }
     hooks.postRestore(restored, dumps);
     if (before != null) {
@@ -81,12 +81,12 @@ final class ProgramRun {
     instance.conclude();
   }
 
-  private int restore(ProgramEnvironment ground, int pid, Path images, Path work)
+  private int restore(ProgramEnvironment environment, int pid, Path images, Path work)
       throws FailedException, NotHereException {
     long end = System.nanoTime() + PATIENCE.toNanos();
     while (true) {
       try {
-        return way.restore(ground.restoreOptions(), pid, images, work);
+        return way.restore(environment.restoreOptions(), pid, images, work);
       } catch (PidTakenException e) {
         if (System.nanoTime() - end >= 0) {
           throw e;

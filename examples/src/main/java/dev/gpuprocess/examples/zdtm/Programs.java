@@ -11,10 +11,10 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 
-/** Finds the test programs of a directory: what can be executed and has no ending. */
+/** Finds the test programs of a directory: executable files without a suffix. */
 final class Programs {
 
-  /** Descriptions are expressions of Python, and one of them calls functions. */
+  /** Evaluates the descriptions, which are Python expressions; one of them calls functions. */
   private static final String EVALUATE =
       """
       import os, sys
@@ -28,9 +28,9 @@ final class Programs {
   private Programs() {}
 
   /**
-   * Finds them, with their descriptions and the commands that start them.
+   * Finds the programs, with their descriptions and the commands that start them.
    *
-   * @param names only these; all when empty
+   * @param names the names of the programs; empty for all
    */
   static List<Program> of(Stage stage, List<String> names) throws IOException, FailedException {
     List<String> found = new ArrayList<>();
@@ -50,7 +50,7 @@ final class Programs {
     Map<String, List<String>> commands = commands(stage, found);
     List<Program> programs = new ArrayList<>();
     for (String name : found) {
-      // A script that happens to lie there is no test: the makefile does not start it.
+      // The makefile has no command for scripts that are not tests.
       List<String> command = commands.get(name);
       if (command != null) {
         programs.add(new Program(name, command, descriptions.getOrDefault(name, Map.of())));
@@ -80,7 +80,7 @@ final class Programs {
     return all;
   }
 
-  /** Asks the makefile, without having it do anything. */
+  /** Reads the commands from a dry run of the makefile. */
   private static Map<String, List<String>> commands(Stage stage, List<String> names)
       throws FailedException {
     List<String> words =

@@ -7,7 +7,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 
-/** What a test program needs of the machine, the kernel and CRIU. */
+/** Checks the requirements of a test program for the machine, the kernel and CRIU. */
 final class Requirements {
 
   private final Stage stage;
@@ -20,9 +20,9 @@ final class Requirements {
   }
 
   /**
-   * Checks that all of it is here.
+   * Checks all requirements of a program.
    *
-   * @throws NotHereException when something is not
+   * @throws NotHereException if one is not met
    */
   void check(Program program) throws NotHereException, FailedException {
     List<String> architectures = program.words("arch");
@@ -31,16 +31,16 @@ final class Requirements {
     }
     for (String feature : program.words("feature")) {
       if (!has(feature)) {
-        throw new NotHereException("criu check --feature " + feature + " says no");
+        throw new NotHereException("criu check --feature " + feature + " fails");
       }
     }
     if (Files.isExecutable(stage.file(program, ".checkskip"))) {
       String script = Stage.PROGRAMS.resolve(program.name() + ".checkskip").toString();
       Ended ended = Command.in(stage.test(), script).run();
       if (ended.exit() != 0) {
-        String said = ended.lastLine();
+        String why = ended.lastLine();
         throw new NotHereException(
-            "its own check, " + script + ", says no" + (said.isEmpty() ? "" : ": " + said));
+            "its own check, " + script + ", fails" + (why.isEmpty() ? "" : ": " + why));
       }
     }
   }

@@ -15,14 +15,14 @@ import java.util.regex.Pattern;
 
 /**
  * The root directory of test programs with namespaces of their own, as {@code zdtm.py} makes it:
- * CRIU's test directory with the libraries of the program in it, and a {@code /dev}.
+ * the test directory of CRIU with the libraries of the program, and a {@code /dev}.
  */
 final class Root implements AutoCloseable {
 
   private static final List<String> DIRECTORIES =
       List.of("bin", "sbin", "etc", "lib", "lib64", "dev", "tmp", "usr", "proc", "run");
 
-  /** A line of {@code ldd}: with an arrow, or the loader without one. */
+  /** A line of {@code ldd}: a library with an arrow, or the loader without an arrow. */
   private static final Pattern LIBRARY = Pattern.compile("^\\s+(?:\\S+ => )?(/\\S+) \\(");
 
   /** A block device that the program {@code mnt_ext_dev} mounts. */
@@ -39,9 +39,9 @@ final class Root implements AutoCloseable {
   }
 
   /**
-   * Makes and mounts it.
+   * Makes and mounts the directory.
    *
-   * @throws NotHereException when the program needs one that is not installed
+   * @throws NotHereException if the program needs a file that is not installed
    */
   static Root of(Stage stage, Program program)
       throws IOException, FailedException, NotHereException {
@@ -52,7 +52,7 @@ final class Root implements AutoCloseable {
       makeDirectories(stage.test());
       root.makeDevices();
     }
-    // Nobody else may look into it once the program runs: CRIU must not need that.
+    // Readable for the start of the program; hide() closes it, because CRIU must not need that.
     open(top);
     open(root.parent);
     command("mount", "--make-private", "--bind", stage.test(), root.directory);
@@ -78,7 +78,7 @@ final class Root implements AutoCloseable {
     return devices;
   }
 
-  /** Closes the way to it for all but root. */
+  /** Makes the directory inaccessible for all users but root. */
   void hide() throws IOException {
     Files.setPosixFilePermissions(parent, PosixFilePermissions.fromString("rwx------"));
   }
@@ -89,7 +89,7 @@ final class Root implements AutoCloseable {
   }
 
   private static void makeDirectories(Path test) throws IOException {
-    // The root of a user namespace is nobody out here, and makes directories in it.
+    // The root of a user namespace makes directories here, as another user of the host.
     open(test, "rwxrwxrwx");
     for (String name : DIRECTORIES) {
       open(Files.createDirectory(test.resolve(name)), "rwxrwxrwx");
@@ -135,7 +135,7 @@ final class Root implements AutoCloseable {
   }
 
   private static void copyLibraries(Path program, Path root) throws IOException, FailedException {
-    // A script has none, and ldd says so with an exit code.
+    // For a script ldd prints no library and fails.
     String printed = Command.in(root, "ldd", program.toString()).run().printed();
     for (String line : printed.lines().toList()) {
       Matcher library = LIBRARY.matcher(line);

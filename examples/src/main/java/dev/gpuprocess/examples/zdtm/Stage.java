@@ -10,8 +10,8 @@ import java.util.Set;
 import java.util.stream.Stream;
 
 /**
- * A copy of CRIU's {@code test} directory, which the test programs may write into. They and their
- * hooks name files from it: {@code zdtm/static/NAME.pid}.
+ * A copy of CRIU's {@code test} directory, to which the test programs may write. The programs and
+ * their hooks name files relative to it: {@code zdtm/static/NAME.pid}.
  */
 final class Stage {
 
@@ -21,7 +21,7 @@ final class Stage {
   private final Set<Path> own;
 
   /**
-   * Takes note of what is there.
+   * Records the files that exist.
    *
    * @param test the copy
    */
@@ -30,22 +30,22 @@ final class Stage {
     this.own = new HashSet<>(files());
   }
 
-  /** The copy. */
+  /** Returns the copy. */
   Path test() {
     return test;
   }
 
-  /** The compiled programs. */
+  /** Returns the directory of the compiled programs. */
   Path programs() {
     return test.resolve(PROGRAMS);
   }
 
-  /** A file that belongs to a program, such as its {@code .pid}. */
+  /** Returns a file of a program, such as its {@code .pid}. */
   Path file(Program program, String ending) {
     return programs().resolve(program.name() + ending);
   }
 
-  /** Removes what programs have left beside themselves. */
+  /** Removes the files that programs have made beside themselves. */
   void removeLeftovers() throws IOException, FailedException {
     for (Path file : files()) {
       if (!own.contains(file)) {

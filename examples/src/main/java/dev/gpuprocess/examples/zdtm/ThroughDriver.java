@@ -11,9 +11,9 @@ import java.nio.file.Path;
 import java.util.List;
 
 /**
- * Through this library.
+ * The driver of this library.
  *
- * @param driver the driver that is tried
+ * @param driver the driver to try
  */
 record ThroughDriver(CriuDriver driver) implements Way {
 

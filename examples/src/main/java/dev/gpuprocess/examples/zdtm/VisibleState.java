@@ -12,14 +12,14 @@ import java.util.TreeMap;
 import java.util.stream.Stream;
 
 /**
- * What the outside sees of a program with namespaces of its own, and what must be the same after
- * the restore: descriptors and mounts of each of its processes.
+ * The descriptors and mounts of the processes of a program with namespaces of its own, which must
+ * be the same after the restore.
  */
 final class VisibleState {
 
   private final Map<String, List<String>> seen = new TreeMap<>();
 
-  /** Looks, through the pid namespace's own {@code /proc}. */
+  /** Reads the state through the {@code /proc} of the pid namespace. */
   static VisibleState of(int pid) throws FailedException {
     VisibleState state = new VisibleState();
     Path proc = Path.of("/proc", Integer.toString(pid), "root", "proc");
@@ -35,7 +35,7 @@ final class VisibleState {
       }
       return state;
     } catch (IOException | UncheckedIOException e) {
-      throw new FailedException("its /proc cannot be read: " + e.getMessage(), e);
+      throw new FailedException("the /proc of the program cannot be read: " + e.getMessage(), e);
     }
   }
 
@@ -45,9 +45,12 @@ final class VisibleState {
     }
   }
 
-  /** Root, point, options and propagation; not the numbers, which the kernel gives out. */
+  /**
+   * Returns root, mount point, options and propagation, without the numbers that the kernel
+   * assigns.
+   */
   private static List<String> mounts(Path process) throws IOException {
-    // A zombie has a file that cannot be read.
+    // The mountinfo of a zombie cannot be read.
     if (Files.readString(process.resolve("stat"), StandardCharsets.ISO_8859_1)
         .matches("(?s).*\\) Z .*")) {
       return List.of();
@@ -59,12 +62,13 @@ final class VisibleState {
         .toList();
   }
 
-  /** Checks that all that was there is there again. */
-  void requireSame(VisibleState now) throws FailedException {
+  /** Checks that a later state has everything of this one. */
+  void requireSame(VisibleState later) throws FailedException {
     for (Map.Entry<String, List<String>> each : seen.entrySet()) {
-      List<String> later = now.seen.getOrDefault(each.getKey(), List.of());
-      if (!each.getValue().equals(later)) {
-        throw new FailedException(each.getKey() + " were " + each.getValue() + " and are " + later);
+      List<String> values = later.seen.getOrDefault(each.getKey(), List.of());
+      if (!each.getValue().equals(values)) {
+        throw new FailedException(
+            each.getKey() + " were " + each.getValue() + " and are " + values);
       }
     }
   }

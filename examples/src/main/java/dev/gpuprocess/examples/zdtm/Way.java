@@ -5,10 +5,10 @@ import java.nio.file.Path;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
 
-/** How a test program is dumped and restored. */
+/** A way to dump and restore a test program. */
 interface Way {
 
-  /** Something went wrong on the way, with the reason. */
+  /** Thrown if a step fails, with the reason. */
   class FailedException extends Exception {
 
     private static final long serialVersionUID = 1L;
@@ -22,10 +22,7 @@ interface Way {
     }
   }
 
-  /**
-   * The kernel has not given a pid free yet although its process is gone: it does so a moment
-   * later.
-   */
+  /** Thrown if the pid of an exited process is still taken; it is free a moment later. */
   final class PidTakenException extends FailedException {
 
     private static final long serialVersionUID = 1L;
@@ -36,19 +33,19 @@ interface Way {
   }
 
   /**
-   * Takes it away.
+   * Dumps the process.
    *
-   * @param options as on CRIU's command line
+   * @param options the options of CRIU's command line
    */
   void dump(List<String> options, ProcessIdentity process, Path images, Path work)
       throws FailedException, NotHereException;
 
   /**
-   * Brings it back.
+   * Restores the process.
    *
-   * @param options as on CRIU's command line
-   * @throws PidTakenException when it may be tried again
-   * @return its pid: out here it is another one if it has a pid namespace of its own
+   * @param options the options of CRIU's command line
+   * @return its pid outside, which is another one if it has a pid namespace of its own
+   * @throws PidTakenException if a later attempt may succeed
    */
   int restore(List<String> options, int pid, Path images, Path work)
       throws FailedException, NotHereException;

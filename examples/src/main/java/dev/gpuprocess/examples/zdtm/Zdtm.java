@@ -11,12 +11,12 @@ import java.util.List;
 import java.util.Optional;
 
 /**
- * {@code Zdtm CRIU TEST [--all-flavors] [NAME...]}: starts each compiled test program below a copy
- * of CRIU's {@code test} directory, dumps and restores it, and asks it whether it noticed; once
- * with the bare {@code criu} command, once through this library. What fails both ways counts as
- * CRIU's. The exit code is 0 if nothing is ours.
+ * {@code Zdtm CRIU TEST [--all-flavors] [NAME...]}: starts each compiled test program in a copy of
+ * CRIU's {@code test} directory, dumps and restores it, and lets it check itself; once with the
+ * bare {@code criu} command, once through this library. A program that fails both ways counts as
+ * CRIU's. The exit code is 0 if no program fails only through the library.
  *
- * <p>The programs signal, mount and leave processes behind: run it in namespaces of its own, as
+ * <p>The programs send signals, mount, and leave processes: run this in namespaces of its own, as
  * {@code bin/criu-zdtm} does.
  */
 public final class Zdtm {
@@ -44,11 +44,11 @@ public final class Zdtm {
   }
 
   /**
-   * Tries them all and ends the JVM.
+   * Tries the programs and exits.
    *
-   * @param args the CRIU command, the directory, and names if not all of it is wanted
-   * @throws IOException when files cannot be read or written
-   * @throws FailedException when the programs cannot be found out
+   * @param args the CRIU command, the directory, and the names of programs, or none for all
+   * @throws IOException if files cannot be read or written
+   * @throws FailedException if the programs cannot be listed
    */
   public static void main(String[] args) throws IOException, FailedException {
     if (args.length < 2 || !Files.isDirectory(Path.of(args[1]))) {
@@ -80,10 +80,10 @@ public final class Zdtm {
         compare(program, flavor);
       } catch (NotHereException e) {
         left++;
-        say(program, flavor, "not here", String.valueOf(e.getMessage()));
+        print(program, flavor, "not here", String.valueOf(e.getMessage()));
       } catch (FailedException e) {
         left++;
-        say(program, flavor, "not here", "cannot be looked at: " + e.getMessage());
+        print(program, flavor, "not here", "cannot be tried: " + e.getMessage());
       }
     }
   }
@@ -93,27 +93,27 @@ public final class Zdtm {
     Optional<String> through = failure(program, flavor, ours);
     String first = "";
     if (with.isPresent() != through.isPresent()) {
-      // Some programs fail now and then, and other users of this kernel can be the cause.
+      // Some programs fail now and then, also because of other users of this kernel.
       first = "at the second try; first: " + with.orElse("") + through.orElse("");
       with = with.isPresent() ? failure(program, flavor, bare) : with;
       through = through.isPresent() ? failure(program, flavor, ours) : through;
     }
     if (with.isEmpty() && through.isEmpty()) {
       passed++;
-      say(program, flavor, "passed", first);
+      print(program, flavor, "passed", first);
     } else if (through.isEmpty()) {
       passedOnlyHere++;
-      say(program, flavor, "passed", "only through us; with criu: " + with.orElseThrow());
+      print(program, flavor, "passed", "only through us; with criu: " + with.orElseThrow());
     } else if (with.isPresent()) {
       failedThereToo++;
-      say(program, flavor, "CRIU's", with.get() + "; through us: " + through.get());
+      print(program, flavor, "CRIU's", with.get() + "; through us: " + through.get());
     } else {
       failed++;
-      say(program, flavor, "FAILED", through.get());
+      print(program, flavor, "FAILED", through.get());
     }
   }
 
-  /** One trial; empty when it went well. */
+  /** Tries a program once and returns the reason of a failure; empty on success. */
   private Optional<String> failure(Program program, Flavor flavor, Way way)
       throws IOException, NotHereException {
     try {
@@ -124,7 +124,7 @@ public final class Zdtm {
     }
   }
 
-  private void say(Program program, Flavor flavor, String verdict, String why) {
+  private void print(Program program, Flavor flavor, String verdict, String why) {
     out.printf("%-32s%-4s%-10s%s%n", program.name(), flavor.word(), verdict, why);
   }
 }

@@ -1,3 +1,3 @@
-/** CRIU's own test programs as subjects: what {@code bin/criu-zdtm} runs. */
+/** The program of {@code bin/criu-zdtm}, which runs CRIU's own test programs. */
 @org.jspecify.annotations.NullMarked
 package dev.gpuprocess.examples.zdtm;

@@ -1,9 +1,9 @@
 """A process like one that serves a model: serving_engine.py READY GPU_MEBIBYTES HOST_MEBIBYTES BACKEND
 
-Holds so much random data on the GPU and in host memory, and answers GET / on a port of this machine, which it writes to
-the file READY, with a checksum that the GPU makes of all of its data and some of the host's. GET /all looks at all of
-both. BACKEND is torch, cupy, or driver where there is neither: then the data is copied back to be summed up. It knows
-nothing of checkpoints.
+Holds random data on the GPU and in host memory, and answers GET / on a port of this machine, which it writes to the
+file READY. The answer has a checksum that the GPU computes of all data on the GPU, and a checksum of some data on the
+host. GET /all has the checksums of all data. BACKEND is torch, cupy, or driver without either: then the data is copied
+back to be summed. The program has no support for checkpoints.
 """
 
 import ctypes

@@ -1,4 +1,4 @@
-"""A CuPy program that writes a line `step loss` for each step, and waits by asking: cupy_trainer.py FILE STEPS"""
+"""A CuPy program that writes a line `step loss` for each step, and polls the stream: cupy_trainer.py FILE STEPS"""
 import sys
 
 import cupy

@@ -1,7 +1,7 @@
 """torchvision's resnet152 with random weights and random pictures: image_model.py LOSSES STEPS
 
 Appends a line "step loss" to the file LOSSES after each step, and "done SUM" at the end, where SUM is over the weights.
-It knows nothing of checkpoints.
+The program has no support for checkpoints.
 """
 
 import os

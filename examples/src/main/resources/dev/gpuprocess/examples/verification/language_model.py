@@ -1,7 +1,7 @@
 """A small GPT-2 with random weights, trained with Accelerate: language_model.py LOSSES STEPS
 
 Appends a line "step loss" to the file LOSSES after each step, and "done SUM" at the end, where SUM is over the weights.
-It is started by `accelerate launch`, and knows nothing of checkpoints.
+`accelerate launch` starts the program, which has no support for checkpoints.
 """
 
 import os

@@ -1,7 +1,8 @@
 """Data parallel training on several GPUs with NCCL, a rank on each: ranks.py LOSSES STEPS
 
 The first rank appends a line "step loss" to the file LOSSES after each step, where the loss is the mean over the ranks,
-and "done SUM" at the end, where SUM is over the weights. It is started by torchrun, and knows nothing of checkpoints.
+and "done SUM" at the end, where SUM is over the weights. torchrun starts the program, which
+has no support for checkpoints.
 """
 
 import os

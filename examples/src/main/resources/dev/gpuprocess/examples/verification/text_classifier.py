@@ -1,7 +1,7 @@
 """A small BERT with random weights, trained by the Trainer of transformers: text_classifier.py LOSSES STEPS
 
 Appends a line "step loss" to the file LOSSES after each step, and "done SUM" at the end, where SUM is over the weights.
-It knows nothing of checkpoints.
+The program has no support for checkpoints.
 """
 
 import os

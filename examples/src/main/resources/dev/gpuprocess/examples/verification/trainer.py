@@ -1,8 +1,8 @@
 """A small training run that repeats itself bit by bit: trainer.py LOSSES STEPS MEBIBYTES LOADERS
 
 Appends a line "step loss" to the file LOSSES after each step, and "done SUM" at the end, where SUM is over all of the
-MEBIBYTES of GPU memory that it holds besides the model. LOADERS says how the four processes that make its data start:
-spawn or fork, or none when it makes them itself. It knows nothing of checkpoints.
+MEBIBYTES of GPU memory that it holds besides the model. LOADERS is how the four processes that make its data start:
+spawn or fork, or none when it makes them itself. The program has no support for checkpoints.
 """
 
 import os

@@ -17,7 +17,7 @@ import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** The program for GPU machines, tried on a simulated GPU with a process without PyTorch. */
+/** The program of GPU machines on a simulated GPU, with a process without PyTorch. */
 @RequiresCriu
 @RequiresRoot("runs CRIU's command")
 class FirstAnswerTest {
@@ -25,7 +25,7 @@ class FirstAnswerTest {
   @TempDir Path directory;
 
   @Test
-  void itAnswersTheSameFromEachImage() throws Exception {
+  void answersEquallyFromEachImage() throws Exception {
     assumeTrue(System.getenv("GPUPROCESS_CRIU") != null, "no CRIU was named");
     assumeTrue(Files.isExecutable(Path.of("/usr/bin/python3")), "no python3");
     ByteArrayOutputStream bytes = new ByteArrayOutputStream();

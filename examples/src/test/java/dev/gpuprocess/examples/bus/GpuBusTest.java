@@ -18,7 +18,7 @@ import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** The program for GPU machines, tried on a simulated GPU. */
+/** The program of GPU machines on a simulated GPU. */
 @RequiresCriu
 @RequiresRoot("runs CRIU's command")
 class GpuBusTest {
@@ -26,7 +26,7 @@ class GpuBusTest {
   @TempDir Path directory;
 
   @Test
-  void bothSidesAreMeasuredAndDrawn() throws Exception {
+  void measuresAndDrawsBothSides() throws Exception {
     assumeTrue(System.getenv("GPUPROCESS_CRIU") != null, "no CRIU was named");
     Path printed = Files.writeString(directory.resolve("run.txt"), measured());
 

@@ -37,7 +37,7 @@ class JobMoverTest {
     assertEquals(101, job.increment());
   }
 
-  /** A host of its own, as far as settings, state and images go. */
+  /** Returns a mover with its own settings, state and images, as on another host. */
   private JobMover host(String name) {
     GpuCheckpoints gpus =
         GpuCheckpoints.builder()
@@ -54,7 +54,7 @@ class JobMoverTest {
   }
 
   @Test
-  void aJobGoesOnOnAnotherHost() {
+  void movesAJobToAnotherHost() {
     here.send("job-42", job.pid());
     assertFalse(job.isAlive());
     assertEquals(job.pid(), there.take("job-42").orElseThrow().pid());
@@ -63,7 +63,7 @@ class JobMoverTest {
   }
 
   @Test
-  void whatIsAlteredOnTheWayIsNotRun() throws IOException {
+  void refusesAnAlteredImage() throws IOException {
     here.send("job-42", job.pid());
     Path pages = directory.resolve("shared/job-42/criu/pages-1.img");
     byte[] content = Files.readAllBytes(pages);

@@ -25,7 +25,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** The recipe of a node agent, with real CRIU. */
+/** The recipe of a node agent with real CRIU. */
 @RequiresCriu
 class NodeAgentTest {
 
@@ -66,7 +66,7 @@ class NodeAgentTest {
   }
 
   @Test
-  void aJobThatDiedGoesOnFromItsNewestImageThatIsWhole() throws IOException {
+  void restoresADeadJobFromTheNewestIntactImage() throws IOException {
     RepeatedSnapshots snapshots = agent.watch("job-42", job.pid());
     for (int number = 102; number <= 104; number++) {
       snapshots.snapshotNow().verify();
@@ -83,7 +83,7 @@ class NodeAgentTest {
   }
 
   @Test
-  void whatADeadAgentLeftRunsAgain() throws IOException, InterruptedException {
+  void recoversAfterADeadAgent() throws IOException, InterruptedException {
     Process dead =
         new ProcessBuilder(
                 TestJvm.command(
@@ -102,7 +102,7 @@ class NodeAgentTest {
   }
 
   @Test
-  void snapshotsAreMadeFromTimeToTime() {
+  void makesSnapshotsAtTheInterval() {
     try (NodeAgent busy = agent(Duration.ofMillis(20))) {
       RepeatedSnapshots snapshots = busy.watch("job-42", job.pid());
       await().atMost(PATIENCE).until(() -> images().size() == 2);
@@ -111,7 +111,7 @@ class NodeAgentTest {
     assertEquals(102, job.increment());
   }
 
-  /** A controller that ends with a job suspended. */
+  /** A controller that exits with a suspended job. */
   static final class AgentThatDies {
 
     static final int STATUS = 9;
@@ -139,7 +139,7 @@ class NodeAgentTest {
     }
   }
 
-  /** Oldest first. */
+  /** Returns the images, oldest first. */
   private List<Path> images() throws IOException {
     Path of = directory.resolve("images").resolve("job-42");
     if (Files.notExists(of)) {

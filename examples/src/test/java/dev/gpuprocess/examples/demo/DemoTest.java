@@ -30,7 +30,7 @@ class DemoTest {
 
   @Test
   @RequiresCriu
-  void counterGoesOnWhereItWas() {
+  void continuesTheCounter() {
     assertEquals(0, Demo.run(true, out), this::shown);
     assertTrue(
         Pattern.compile("^main job: 101 -> 102, gpu=simulated, \\d+\\.\\d s$", Pattern.MULTILINE)
@@ -39,19 +39,19 @@ class DemoTest {
         this::shown);
     for (String step : new String[] {"lock", "checkpoint", "dump", "criu restore", "unlock"}) {
       long times = shown().lines().filter(line -> line.startsWith("  " + step + " ")).count();
-      assertTrue(times >= 2, step + " is shown while it happens and in the table\n" + shown());
+      assertTrue(times >= 2, step + " is not printed twice: at once and in the table\n" + shown());
     }
     assertFalse(
         Pattern.compile("^ *(checkpoint|restore) .*GB/s$", Pattern.MULTILINE)
             .matcher(shown())
             .find(),
-        () -> "simulated memory has no bandwidth\n" + shown());
+        () -> "a speed of simulated memory is printed\n" + shown());
     assertFalse(shown().contains("\u001b"), "escape codes");
   }
 
   @Test
   @RequiresCriu
-  void failureLeavesNoProcess() {
+  void leavesNoProcessAfterAFailure() {
     SimulatedDriver driver = SimulatedDriver.create();
     try (Machine machine = Machine.on(driver, "for a fault")) {
       driver.faults(Fault.in("cuCheckpointProcessRestore").answers(801));

@@ -22,7 +22,7 @@ class DoctorTest {
 
   @Test
   @RequiresCriu
-  void printsWhatWorks() {
+  void printsThatNothingIsMissing() {
     try (Machine machine = Machine.simulated("for a test")) {
       assertEquals(0, Doctor.run(machine.checkpoints(), List.of(), out), this::shown);
     }
@@ -32,7 +32,7 @@ class DoctorTest {
 
   @Test
   @RequiresCriu
-  void printsWhatStopsAProcess() {
+  void printsTheProblemsOfAProcess() {
     try (Machine machine = Machine.simulated("for a test");
         Counter counter = machine.on(Counter.launch()).start()) {
       List<String> args = List.of(Long.toString(counter.pid()), "/tmp");
@@ -45,7 +45,7 @@ class DoctorTest {
   }
 
   @Test
-  void refusesWhatItDoesNotUnderstand() {
+  void refusesInvalidArguments() {
     try (Machine machine = Machine.simulated("for a test")) {
       assertEquals(2, Doctor.run(machine.checkpoints(), List.of("--help"), out));
       assertEquals(2, Doctor.run(machine.checkpoints(), List.of("1", "2", "3"), out));

@@ -35,7 +35,7 @@ class JShellTest {
 
   private static final String IMPORT = "import ";
 
-  /** The Java of JShell may tell that it has made a directory for its preferences. */
+  /** The JVM of JShell may log that it made a directory for its preferences. */
   private static final Pattern EXPECTED =
       Pattern.compile("Step\\[.*|main job: 101 -> 102|.* java\\.util\\.prefs\\..*|INFO: .*");
 
@@ -43,7 +43,7 @@ class JShellTest {
 
   private record Outcome(int exit, String output) {
 
-    /** All that the script does not print when each of its lines succeeds. */
+    /** Returns the lines that the script does not print if each of its lines succeeds. */
     List<String> unexpected() {
       return output.lines().filter(line -> !EXPECTED.matcher(line).matches()).toList();
     }
@@ -67,7 +67,7 @@ class JShellTest {
             .redirectErrorStream(true)
             .redirectOutput(output.toFile())
             .start();
-    // After an error in /exit it would wait for more.
+    // JShell would wait for input after an error in /exit.
     process.getOutputStream().close();
     try {
       return new Outcome(process.waitFor(), Files.readString(output, StandardCharsets.UTF_8));
@@ -79,7 +79,7 @@ class JShellTest {
   @Test
   @Timeout(value = 3, unit = TimeUnit.MINUTES)
   @RequiresCriu
-  void mainJob() throws IOException, InterruptedException {
+  void runsTheMainJob() throws IOException, InterruptedException {
     Outcome outcome = run(SCRIPTS.resolve("startup.jsh"), SCRIPTS.resolve("main-job.jsh"));
     assertEquals(List.of(), outcome.unexpected(), outcome.output());
     assertEquals(0, outcome.exit(), outcome.output());
@@ -89,10 +89,10 @@ class JShellTest {
     }
   }
 
-  /** As when a package has moved: JShell goes on after an error, and must not end well. */
+  /** JShell continues after an error, as after the move of a package, and must not exit with 0. */
   @Test
   @Timeout(value = 3, unit = TimeUnit.MINUTES)
-  void mainJobWithoutAnImportFails() throws IOException, InterruptedException {
+  void failsWithoutAnImport() throws IOException, InterruptedException {
     Path startup = directory.resolve("startup.jsh");
     List<String> lines = Files.readAllLines(SCRIPTS.resolve("startup.jsh"));
     Files.write(
@@ -103,7 +103,7 @@ class JShellTest {
   }
 
   @Test
-  void startupImportsEveryPackageThatUsersMayName() throws IOException {
+  void importsEveryExportedPackage() throws IOException {
     Set<String> exported = new TreeSet<>();
     for (Class<?> one : List.of(GpuProcess.class, RpcCriuDriver.class, SimulatedDriver.class)) {
       exported.addAll(exports(one));
@@ -116,7 +116,7 @@ class JShellTest {
     assertEquals(exported, imported);
   }
 
-  /** The packages that the module of a class exports to all. */
+  /** Returns the packages that the module of a class exports without a target. */
   private static Set<String> exports(Class<?> one) {
     try {
       Path place = Path.of(one.getProtectionDomain().getCodeSource().getLocation().toURI());

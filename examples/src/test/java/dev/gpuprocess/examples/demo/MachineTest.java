@@ -11,7 +11,7 @@ import java.util.Optional;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Which drivers are good enough to be used instead of simulated ones. */
+/** The conditions for the use of a real driver. */
 class MachineTest {
 
   private static Optional<String> whyUnusable(SimulatedDriver.Builder builder) {
@@ -21,23 +21,23 @@ class MachineTest {
   }
 
   @Test
-  void driver570WithAGpuIsUsable() {
+  void acceptsDriver570WithAGpu() {
     assertEquals(Optional.empty(), whyUnusable(SimulatedDriver.builder().driverVersion(12080)));
   }
 
   @Test
-  void olderDriverIsNot() {
+  void refusesAnOlderDriver() {
     String why = whyUnusable(SimulatedDriver.builder().driverVersion(12040)).orElseThrow();
     assertTrue(why.contains("CUDA 12.4"), why);
   }
 
   @Test
-  void driverWithoutGpuIsNot() {
+  void refusesADriverWithoutGpu() {
     assertEquals(Optional.of("NVML finds no GPU"), whyUnusable(SimulatedDriver.builder().gpus(0)));
   }
 
   @Test
-  void noDriverIsNot(@TempDir Path empty) {
+  void refusesAMissingDriver(@TempDir Path empty) {
     assertEquals(
         Optional.of("there is no NVIDIA driver here"),
         Machine.whyUnusable(LibCuda.in(empty), LibNvml.in(empty)));

@@ -15,7 +15,7 @@ import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/** The program for GPU machines, tried on a simulated GPU. */
+/** The program of GPU machines on a simulated GPU. */
 @RequiresCriu
 class GpuVerifyTest {
 
@@ -44,11 +44,11 @@ class GpuVerifyTest {
 
   @Test
   @Timeout(value = 3, unit = TimeUnit.MINUTES)
-  void aFailureIsInTheTableAndInTheExitCode() {
+  void reportsAFailureInTableAndExitCode() {
     SimulatedDriver driver = SimulatedDriver.create();
     try (Machine machine = Machine.on(driver, "for a fault")) {
       driver.faults(Fault.in("cuCheckpointProcessCheckpoint").answers(801));
-      assertEquals(1, new GpuVerify(machine, out).runJobs());
+      assertEquals(1, new GpuVerify(machine, out).runWorkloads());
     }
     assertRow("counter +failed +the driver cannot checkpoint process \\d+,.*");
     assertRow("pattern +failed +the driver cannot checkpoint process \\d+,.*");

@@ -10,10 +10,10 @@ import org.junit.jupiter.api.Test;
 class TrainerTest {
 
   @Test
-  void whereTrainingIsImpossibleTheReasonIsOneLine() {
+  void returnsOneLineIfTrainingIsImpossible() {
     try (Scratch scratch = Scratch.create()) {
       Optional<String> missing = Trainer.whyMissing(scratch);
-      assumeTrue(missing.isPresent(), "PyTorch and a GPU are here");
+      assumeTrue(missing.isPresent(), "this machine has PyTorch and a GPU");
       assertTrue(missing.get().matches(".*(python3|torch|PyTorch).*"), missing.get());
     }
   }

@@ -33,10 +33,10 @@ class VerifySummaryTest {
   @TempDir Path directory;
   private Path runs;
   private Path rows;
-  private String said;
+  private String printed;
 
   @BeforeEach
-  void makePlaces() throws IOException {
+  void makeDirectories() throws IOException {
     runs = Files.createDirectory(directory.resolve("runs"));
     rows = directory.resolve("rows.md");
     Files.writeString(rows, "| row | what |\n|---|---|\n| A1 | this |\n| B12 | that |\n");
@@ -48,7 +48,7 @@ class VerifySummaryTest {
     return run;
   }
 
-  private Path green() throws IOException {
+  private Path successfulRun() throws IOException {
     Path run = run("build", "the build");
     Files.writeString(run.resolve("m-TEST-a.B.xml"), SUITE.formatted(3, 0, 0, 0, ""));
     Files.writeString(run.resolve("outside"), "A1 passed B.one\nB12 passed B.two\n");
@@ -60,17 +60,17 @@ class VerifySummaryTest {
     boolean good =
         new VerifySummary(new PrintStream(bytes, true, StandardCharsets.UTF_8))
             .print(runs, Optional.of(rows));
-    said = bytes.toString(StandardCharsets.UTF_8);
+    printed = bytes.toString(StandardCharsets.UTF_8);
     return good;
   }
 
-  private void assertSaid(String... lines) {
-    assertTrue(said.contains(String.join("\n", lines) + "\n"), said);
+  private void assertPrinted(String... lines) {
+    assertTrue(printed.contains(String.join("\n", lines) + "\n"), printed);
   }
 
   @Test
-  void allGreen() throws IOException {
-    Files.writeString(green().resolve("figures"), "crash test: 20 kills, 0 lost\n");
+  void printsASuccessfulRun() throws IOException {
+    Files.writeString(successfulRun().resolve("figures"), "crash test: 20 kills, 0 lost\n");
     run("scripts", "shellcheck");
     assertTrue(print());
     assertEquals(
@@ -86,12 +86,12 @@ class VerifySummaryTest {
 
         3 passed, 0 failed, 0 skipped
         """,
-        said);
+        printed);
   }
 
   @Test
-  void failedAndSkippedTestsAreNamedWithTheirReasons() throws IOException {
-    Path run = green();
+  void namesFailedAndSkippedTestsWithReasons() throws IOException {
+    Path run = successfulRun();
     Files.writeString(
         run.resolve("m-TEST-a.C.xml"),
         SUITE.formatted(
@@ -108,56 +108,58 @@ class VerifySummaryTest {
             <testcase name="" classname="a.C">
             <skipped message="org.opentest4j.TestAbortedException: Assumption failed: no sudo"/></testcase>"""));
     assertFalse(print());
-    assertSaid("Failed: the build", "  a.C.one: expected: <1> & got '2'", "  a.C.two: no disk");
-    assertSaid("Skipped: the build", "  a.C.three: needs root: mounts", "  a.C: no sudo");
-    assertSaid("3 passed, 2 failed, 2 skipped");
+    assertPrinted("Failed: the build", "  a.C.one: expected: <1> & got '2'", "  a.C.two: no disk");
+    assertPrinted("Skipped: the build", "  a.C.three: needs root: mounts", "  a.C: no sudo");
+    assertPrinted("3 passed, 2 failed, 2 skipped");
   }
 
   @Test
-  void aRunThatFailedWithoutATest_countsAsOne() throws IOException {
-    green();
+  void countsARunThatFailedWithoutATest() throws IOException {
+    successfulRun();
     Files.createFile(run("newer", "tests on another JDK").resolve("failed"));
     assertFalse(print());
-    assertSaid("Failed without a failed test, see its output above: tests on another JDK");
-    assertSaid(
+    assertPrinted("Failed without a failed test, see its output above: tests on another JDK");
+    assertPrinted(
         "      0       1        0  tests on another JDK", "", "3 passed, 1 failed, 0 skipped");
   }
 
   @Test
-  void halfAReport_isAFailure() throws IOException {
-    Files.writeString(green().resolve("m-TEST-a.D.xml"), "<testsuite tests=\"1\"><testcase");
+  void countsAnIncompleteReportAsFailure() throws IOException {
+    Files.writeString(
+        successfulRun().resolve("m-TEST-a.D.xml"), "<testsuite tests=\"1\"><testcase");
     assertFalse(print());
-    assertTrue(said.contains("m-TEST-a.D.xml: cannot be read: "), said);
+    assertTrue(printed.contains("m-TEST-a.D.xml: cannot be read: "), printed);
   }
 
   @Test
-  void aRowHolds_whenOneTestPassedAndNoneFailed_overAllRuns() throws IOException {
-    Files.writeString(green().resolve("outside"), "A1 passed B.one\nB12 passed B.two\n");
+  void combinesAllRunsForARow() throws IOException {
+    Files.writeString(successfulRun().resolve("outside"), "A1 passed B.one\nB12 passed B.two\n");
     Path newer = run("newer", "again");
     Files.writeString(newer.resolve("outside"), "A1 failed B.one\nB12 skipped B.two no sudo\n");
     assertFalse(print());
-    assertSaid("  A1: failed: B.one", "outside use: 1 of 2 rows hold");
+    assertPrinted("  A1: failed: B.one", "outside use: 1 of 2 rows hold");
   }
 
   @Test
-  void aRowThatThisMachineCannotCheck_isSaid_andNoFailure() throws IOException {
-    Files.writeString(green().resolve("outside"), "A1 passed B.one\nB12 skipped B.two no sudo\n");
+  void reportsARowThatCannotBeCheckedWithoutFailure() throws IOException {
+    Files.writeString(
+        successfulRun().resolve("outside"), "A1 passed B.one\nB12 skipped B.two no sudo\n");
     assertTrue(print());
-    assertSaid("  B12: not checked here: no sudo", "outside use: 1 of 2 rows hold");
+    assertPrinted("  B12: not checked here: no sudo", "outside use: 1 of 2 rows hold");
   }
 
   @Test
-  void aRowWithoutATest_orATestWithoutARow_isOneFailure() throws IOException {
-    Files.writeString(green().resolve("outside"), "A1 passed B.one\nZ9 passed B.two\n");
+  void failsForARowWithoutATestAndATestWithoutARow() throws IOException {
+    Files.writeString(successfulRun().resolve("outside"), "A1 passed B.one\nZ9 passed B.two\n");
     assertFalse(print());
-    assertSaid("  there is no such row: Z9 passed B.two", "  B12: no test ran");
-    assertSaid("3 passed, 1 failed, 0 skipped");
+    assertPrinted("  unknown row: Z9 passed B.two", "  B12: no test ran");
+    assertPrinted("3 passed, 1 failed, 0 skipped");
   }
 
-  /** As bin/verify does after a build that failed: nothing is compiled yet. */
+  /** As bin/verify does after a failed build, when nothing is compiled. */
   @Test
   void runsFromItsSource() throws IOException, InterruptedException {
-    green();
+    successfulRun();
     Path source =
         Path.of(System.getProperty("gpuprocess.root"))
             .resolve("examples/src/main/java")

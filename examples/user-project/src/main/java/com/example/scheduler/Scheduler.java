@@ -4,7 +4,7 @@ import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import java.nio.file.Path;
 
-/** Gives the GPU of a long job to others, for a while or until further notice. */
+/** A scheduler that lets urgent jobs use the GPU of a long job. */
 public final class Scheduler {
 
   private final GpuCheckpoints gpus;
@@ -13,19 +13,19 @@ public final class Scheduler {
     this.gpus = gpus;
   }
 
-  /** Runs an urgent job on the GPU of a long one, which goes on afterwards whatever happens. */
+  /** Runs an urgent job on the GPU of a long one, which continues also if the urgent job throws. */
   public void preempt(long pid, Runnable urgent) {
     try (CheckpointedProcess parked = gpus.process(pid).suspend()) {
       urgent.run();
     }
   }
 
-  /** Takes a job off this machine's GPU and memory; if that fails, the job runs on. */
+  /** Dumps a job, so that it uses neither GPU nor memory; if that fails, the job keeps running. */
   public void evict(long pid, Path image) {
     gpus.process(pid).dump(image);
   }
 
-  /** Brings a job back that was evicted. */
+  /** Restores a job that was evicted. */
   public void readmit(Path image) {
     gpus.open(image).restore().resume();
   }

@@ -15,29 +15,22 @@ import java.util.Optional;
 import java.util.OptionalInt;
 
 /**
- * A PyTorch training job, whatever processes it is of, is dumped in the middle of its run, which
- * ends it, and restored; it must go on with the next step and have the losses of an undisturbed run
- * at its end. A job that this JVM has launched must also tell its exit code then.
+ * A check of a PyTorch training run with any number of processes, which is dumped in the middle of
+ * its run and restored. It must continue with the next step, and have the losses of an undisturbed
+ * run at its end. The exit code of a run that this JVM has launched must be known then.
  */
-final class TrainingJobCheck {
+final class TrainingCheck {
 
-  /** How the job came to us. */
+  /** The origin of the process. */
   enum Taken {
-    /** It ran already, and knows nothing of us. */
+    /** A process that was started without the library. */
     FOUND,
-    /** By {@link GpuCheckpoints#launch(LaunchOptions)}. */
+    /** A process of {@link GpuCheckpoints#launch(LaunchOptions)}. */
     LAUNCHED
   }
 
-  /**
-   * Unlinked semaphores and shared memory, locks, connections among its processes; children that
-   * were forked with a GPU in their hands.
-   */
-  static final DumpOptions PYTORCH =
-      DumpOptions.builder()
-          .criu(c -> c.linkRemap(true).ghostLimit(64L << 20).fileLocks(true).tcpEstablished(true))
-          .releaseInheritedGpu(true)
-          .build();
+  private static final DumpOptions WITH_FORKED_LOADERS =
+      TrainerCheck.WITH_LOADERS.toBuilder().releaseInheritedGpu(true).build();
 
   private static final Duration PATIENCE = Duration.ofMinutes(1);
 
@@ -46,7 +39,7 @@ final class TrainingJobCheck {
   private final String what;
   private final TrainingProgram program;
 
-  TrainingJobCheck(Machine machine, PrintStream out, String what, TrainingProgram program) {
+  TrainingCheck(Machine machine, PrintStream out, String what, TrainingProgram program) {
     this.machine = machine;
     this.out = out;
     this.what = what;
@@ -66,23 +59,29 @@ final class TrainingJobCheck {
           Trainer.launch(machine.checkpoints(), scratch, "disturbed", program);
       try (Trainer trainer = launched.trainer()) {
         trainer.awaitStep(program.steps() / 3);
-        Outcome outcome = trip(launched.job().process(), trainer, scratch, reference);
+        Outcome outcome = trip(launched.process().process(), trainer, scratch, reference);
         OptionalInt code =
-            launched.job().awaitExit(PATIENCE).map(exit -> exit.code()).orElse(OptionalInt.empty());
+            launched
+                .process()
+                .awaitExit(PATIENCE)
+                .map(exit -> exit.code())
+                .orElse(OptionalInt.empty());
         return code.equals(OptionalInt.of(0))
             ? outcome
-            : Outcome.failed(what, "its exit code is " + code + "\n" + outcome.numbers());
+            : Outcome.failed(what, "the exit code is " + code + "\n" + outcome.numbers());
       }
     }
   }
 
-  private Outcome trip(RunningProcess job, Trainer trainer, Scratch scratch, Trainer reference) {
+  private Outcome trip(
+      RunningProcess process, Trainer trainer, Scratch scratch, Trainer reference) {
     Timing timing = new Timing();
-    CheckpointedProcess suspended = timing.of("suspend", job::suspend);
+    CheckpointedProcess suspended = timing.of("suspend", process::suspend);
     String members = Members.text(suspended);
     out.println("  suspended: " + members);
-    ProcessImage image = timing.of("dump", () -> suspended.dump(scratch.resolve("image"), PYTORCH));
-    // Counted now that the job is gone: its CPU threads lived on until then.
+    ProcessImage image =
+        timing.of("dump", () -> suspended.dump(scratch.resolve("image"), WITH_FORKED_LOADERS));
+    // Counted after the dump, because the CPU threads run until then.
     int step = trainer.lines().size();
     out.println("  dumped after step " + Trainer.last(trainer.lines()));
     CheckpointedProcess restored = timing.of("criu restore", image::restore);

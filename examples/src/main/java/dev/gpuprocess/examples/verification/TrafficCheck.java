@@ -9,41 +9,42 @@ import dev.gpuprocess.fixtures.Job;
 import java.io.PrintStream;
 
 /**
- * A launcher, CUDA processes on the GPUs that there are, and processes that send them messages are
- * dumped and restored several times under that traffic: no message is lost, no number on a GPU
- * wrong, and all of its memory as it was.
+ * A check of a launcher, CUDA processes on all GPUs, and processes that send them messages. The
+ * tree is dumped and restored several times under that traffic: no message may be lost, no number
+ * on a GPU may be wrong, and the GPU memory must be unchanged.
  */
-final class TrafficJobCheck {
+final class TrafficCheck {
 
   private static final int LOADERS = 4;
   private static final int CYCLES = 3;
 
-  private TrafficJobCheck() {}
+  private TrafficCheck() {}
 
   static Outcome run(Machine machine, PrintStream out, int members, int mebibytes) {
     GpuCheckpoints checkpoints = machine.checkpoints();
     int gpus = checkpoints.gpus().gpus().map(all -> all.size()).orElse(1);
     String what = "%s processes on %s GPU%s".formatted(members, gpus, gpus == 1 ? "" : "s");
     try (Scratch scratch = Scratch.create();
-        Job job = machine.on(Job.launch(members, gpus, LOADERS, mebibytes)).notOurChild().start()) {
+        Job tree =
+            machine.on(Job.launch(members, gpus, LOADERS, mebibytes)).notOurChild().start()) {
       Timing timing = new Timing();
-      String before = memory(job, members);
-      Job.Work began = job.work();
+      String before = memory(tree, members);
+      Job.Work began = tree.work();
       String found = "";
       for (int cycle = 1; cycle <= CYCLES; cycle++) {
         timing = new Timing();
         CheckpointedProcess suspended =
-            timing.of("suspend", () -> checkpoints.process(job.pid()).suspend());
+            timing.of("suspend", () -> checkpoints.process(tree.pid()).suspend());
         found = Members.text(suspended);
         String name = "image-" + cycle;
         ProcessImage image = timing.of("dump", () -> suspended.dump(scratch.resolve(name)));
         CheckpointedProcess restored = timing.of("criu restore", image::restore);
         timing.of("resume", restored::resume);
         out.println("  " + cycle + ": " + timing);
-        job.work();
+        tree.work();
       }
-      String after = memory(job, members);
-      Job.Work ended = job.work();
+      String after = memory(tree, members);
+      Job.Work ended = tree.work();
       String numbers =
           "%s%n%s%n%s messages and %s numbers added, none lost; the last trip: %s"
               .formatted(
@@ -59,14 +60,14 @@ final class TrafficJobCheck {
               && ended.added() > began.added();
       return right
           ? Outcome.passed(what, CYCLES + " times to disk and back\n" + numbers)
-          : Outcome.failed(what, "it was " + before + "\n" + numbers);
+          : Outcome.failed(what, "before: " + before + "\n" + numbers);
     }
   }
 
-  private static String memory(Job job, int members) {
+  private static String memory(Job tree, int members) {
     StringBuilder text = new StringBuilder();
     for (int member = 0; member < members; member++) {
-      text.append(member == 0 ? "" : ", ").append(job.verify(member));
+      text.append(member == 0 ? "" : ", ").append(tree.verify(member));
     }
     return text.toString();
   }
