@@ -34,8 +34,6 @@ import dev.gpuprocess.fixtures.Workload;
 import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.internal.engine.TrackedProcess;
 import dev.gpuprocess.internal.engine.TrackedTree;
-import dev.gpuprocess.internal.linux.Processes;
-import dev.gpuprocess.internal.room.Holdings;
 import dev.gpuprocess.internal.state.GpuUsage;
 import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.options.Timeouts;

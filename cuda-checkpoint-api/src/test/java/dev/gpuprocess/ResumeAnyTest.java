@@ -6,12 +6,14 @@ import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.gpuprocess.contract.CountingJob;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.error.StaleStateException;
+import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
+import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.fixtures.SimulatedGpu;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.SuspendOptions;
 import java.time.Duration;
@@ -24,41 +26,38 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.extension.RegisterExtension;
 
 /** Callers that do not know the state of a process, or do not wait for a verb. */
-class ResumeAnyTest {
+@SimulatedGpu
+record ResumeAnyTest(SimulatedDriver machine, GpuCheckpoints gpus, Counter counter) {
 
   private static final Duration PATIENCE = Duration.ofSeconds(60);
 
-  @RegisterExtension final CountingJob job = new CountingJob();
-
   @Test
   void resume_fromEveryState_makesItRun() throws Exception {
-    GpuCheckpoints gpus = job.checkpoints();
-    assertEquals(ProcessState.RUNNING, gpus.resume(job.pid()).state());
-    gpus.process(job.pid()).lock();
-    assertEquals(ProcessState.RUNNING, gpus.resume(job.pid()).state());
-    gpus.process(job.pid()).suspend();
-    assertEquals(ProcessState.RUNNING, gpus.resume(job.pid()).state());
-    assertEquals(101, job.counter().increment());
+    assertEquals(ProcessState.RUNNING, gpus.resume(counter.pid()).state());
+    gpus.process(counter.pid()).lock();
+    assertEquals(ProcessState.RUNNING, gpus.resume(counter.pid()).state());
+    gpus.process(counter.pid()).suspend();
+    assertEquals(ProcessState.RUNNING, gpus.resume(counter.pid()).state());
+    assertEquals(101, counter.increment());
   }
 
   @Test
   void resume_noSuchProcess_throws() {
-    job.counter().kill();
-    assertTrue(job.counter().awaitExit(PATIENCE));
-    assertThrows(NoSuchProcessException.class, () -> job.checkpoints().resume(job.pid()));
+    counter.kill();
+    assertTrue(counter.awaitExit(PATIENCE));
+    assertThrows(NoSuchProcessException.class, () -> gpus.resume(counter.pid()));
   }
 
   @Test
   void awaitExit_onAnyState() {
-    RunningProcess running = job.checkpoints().process(job.pid());
+    RunningProcess running = gpus.process(counter.pid());
     assertFalse(running.awaitExit(Duration.ZERO));
     CheckpointedProcess suspended = running.suspend();
     assertFalse(suspended.awaitExit(Duration.ofMillis(1)));
     assertThrows(IllegalArgumentException.class, () -> suspended.awaitExit(Duration.ofMillis(-1)));
-    job.counter().kill();
+    counter.kill();
     assertTrue(suspended.awaitExit(PATIENCE));
   }
 
@@ -66,7 +65,7 @@ class ResumeAnyTest {
   void async_completesWithWhatTheVerbReturnsOrThrows() throws Exception {
     ExecutorService executor = Executors.newSingleThreadExecutor();
     try {
-      RunningProcess running = job.checkpoints().process(job.pid());
+      RunningProcess running = gpus.process(counter.pid());
       CheckpointedProcess suspended =
           Cancellation.async(executor, by -> running.suspend(cancelledBy(by)))
               .get(60, TimeUnit.SECONDS);
@@ -79,7 +78,7 @@ class ResumeAnyTest {
               .getCause();
       assertInstanceOf(StaleStateException.class, stale);
       suspended.resume();
-      assertEquals(101, job.counter().increment());
+      assertEquals(101, counter.increment());
     } finally {
       executor.shutdownNow();
     }
@@ -87,12 +86,12 @@ class ResumeAnyTest {
 
   @Test
   void async_cancelledFuture_cancelsTheVerb() throws Exception {
-    job.machine().faults(Fault.in("cuCheckpointProcessCheckpoint").hangs(Duration.ofSeconds(1)));
+    machine.faults(Fault.in("cuCheckpointProcessCheckpoint").hangs(Duration.ofSeconds(1)));
     ExecutorService executor = Executors.newSingleThreadExecutor();
     CountDownLatch begun = new CountDownLatch(1);
     AtomicReference<Throwable> thrown = new AtomicReference<>();
     try {
-      RunningProcess running = job.checkpoints().process(job.pid());
+      RunningProcess running = gpus.process(counter.pid());
       CompletableFuture<CheckpointedProcess> future =
           Cancellation.async(
               executor,
@@ -111,8 +110,8 @@ class ResumeAnyTest {
       executor.shutdown();
       assertTrue(executor.awaitTermination(60, TimeUnit.SECONDS));
       assertInstanceOf(OperationCancelledException.class, thrown.get());
-      assertEquals(ProcessState.RUNNING, job.checkpoints().inspect(job.pid()).state());
-      assertEquals(101, job.counter().increment());
+      assertEquals(ProcessState.RUNNING, gpus.inspect(counter.pid()).state());
+      assertEquals(101, counter.increment());
     } finally {
       executor.shutdownNow();
     }
