@@ -16,12 +16,10 @@ module dev.gpuprocess {
 
   exports dev.gpuprocess;
   exports dev.gpuprocess.cuda;
-  exports dev.gpuprocess.doctor;
   exports dev.gpuprocess.image;
   exports dev.gpuprocess.error;
   exports dev.gpuprocess.options;
-  exports dev.gpuprocess.process;
-  exports dev.gpuprocess.progress;
+  exports dev.gpuprocess.report;
   exports dev.gpuprocess.spi;
   // What the modules of this library share and users do not see.
   exports dev.gpuprocess.internal.linux to

@@ -1,13 +1,11 @@
 import dev.gpuprocess.*
 import dev.gpuprocess.criu.*
 import dev.gpuprocess.cuda.*
-import dev.gpuprocess.doctor.*
+import dev.gpuprocess.report.*
 import dev.gpuprocess.error.*
 import dev.gpuprocess.fixtures.*
 import dev.gpuprocess.image.*
 import dev.gpuprocess.options.*
-import dev.gpuprocess.process.*
-import dev.gpuprocess.progress.*
 import dev.gpuprocess.spi.*
 import java.nio.file.*
 import java.time.*

@@ -4,8 +4,8 @@ import dev.gpuprocess.internal.dump.Dump;
 import dev.gpuprocess.internal.dump.RunningDump;
 import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.options.DumpOptions;
-import dev.gpuprocess.process.ProcessIdentity;
-import dev.gpuprocess.progress.Step;
+import dev.gpuprocess.report.ProcessIdentity;
+import dev.gpuprocess.report.Step;
 import java.nio.file.Path;
 import java.time.InstantSource;
 import java.util.List;
@@ -50,7 +50,7 @@ public final class AmdProcess {
    *
    * @param rootPid the root of the tree, which need not use the GPU itself
    * @return the process
-   * @throws dev.gpuprocess.error.NoSuchProcessException when there is no such process
+   * @throws dev.gpuprocess.error.NoSuchProcessException when the process does not exist
    * @throws dev.gpuprocess.error.ProcessUnfitException with reason NOT_AMD when it uses no AMD GPU,
    *     or CUDA
    * @throws dev.gpuprocess.error.ProcessUnreadableException when what it has open cannot be read

@@ -82,7 +82,7 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
    *     checkpointed
    * @throws dev.gpuprocess.PoisonedProcessException when the GPU ran out of memory all the same:
    *     {@link PoisonedProcess#replaceWith} the fallback image
-   * @throws dev.gpuprocess.error.StaleStateException when the process is no longer checkpointed
+   * @throws dev.gpuprocess.error.StaleStateException when the process is not checkpointed any more
    */
   public LockedProcess restore(ResumeOptions options) {
     return whenThereIsRoom(
@@ -184,7 +184,7 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
    * @throws dev.gpuprocess.error.CriuException when CRIU could not dump
    * @throws dev.gpuprocess.error.ImageKeptException when CRIU failed after the image was complete,
    *     and it cannot be determined whether the process lives
-   * @throws dev.gpuprocess.error.StaleStateException when the process is no longer checkpointed
+   * @throws dev.gpuprocess.error.StaleStateException when the process is not checkpointed any more
    */
   public ProcessImage dump(Path directory, DumpOptions options) {
     return ProcessImage.of(self.tree().context, Dump.of(self, directory, options));

@@ -4,7 +4,6 @@ import static java.util.Objects.requireNonNull;
 
 import dev.gpuprocess.cuda.CudaDriver;
 import dev.gpuprocess.cuda.GpuInventory;
-import dev.gpuprocess.doctor.Diagnosis;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.MachineUnfitException;
 import dev.gpuprocess.error.WrongStateException;
@@ -31,9 +30,10 @@ import dev.gpuprocess.options.HostMemory;
 import dev.gpuprocess.options.LaunchOptions;
 import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.options.Timeouts;
-import dev.gpuprocess.process.ListedProcess;
-import dev.gpuprocess.process.SuspendedProcess;
-import dev.gpuprocess.progress.StepListener;
+import dev.gpuprocess.report.Diagnosis;
+import dev.gpuprocess.report.ListedProcess;
+import dev.gpuprocess.report.StepListener;
+import dev.gpuprocess.report.SuspendedProcess;
 import dev.gpuprocess.spi.CriuDriver;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -467,7 +467,7 @@ public final class GpuCheckpoints {
      *
      * <p>It needs the right to trace the process (root or CAP_SYS_PTRACE) on x86_64. Where it
      * cannot be had, and for less than 256 MiB, the driver copies alone, and the {@link
-     * dev.gpuprocess.progress.Step#note() note} of the step says why.
+     * dev.gpuprocess.report.Step#note() note} of the step says why.
      *
      * @param hook false for the driver alone; true by default
      * @return this builder
@@ -520,7 +520,7 @@ public final class GpuCheckpoints {
      * <p>With {@code true} a shutdown hook resumes them, side by side. A lock or suspend that is
      * under way is ended early and undone. A dump, snapshot or any other verb that is under way is
      * waited for, and what it leaves suspended is resumed. What another controller has moved since
-     * is left alone, and so is a process that was found suspended and one that was restored from an
+     * is not touched, nor is a process that was found suspended and one that was restored from an
      * image. Verbs that would suspend something are refused during the exit with {@link
      * dev.gpuprocess.error.OperationCancelledException}.
      *
@@ -583,9 +583,9 @@ public final class GpuCheckpoints {
    * Mends what dead controllers left: unlocks the processes that they had locked, returns those
    * that they had checkpointed, and processes of which one member was checkpointed as a whole, ends
    * those that CRIU had only half restored and launched processes that were to end with their
-   * controller, and removes incomplete images. What belongs to a live controller, which is told by
-   * pid and start time, is left alone; this JVM removes what it could not remove before. May be
-   * called at any time, any number of times.
+   * controller, and removes incomplete images. It does not touch what belongs to a live controller,
+   * which is recognized by pid and start time; this JVM removes what it could not remove before.
+   * May be called at any time, any number of times.
    *
    * @return one entry for each process in the journal
    * @throws dev.gpuprocess.error.OperationTimedOutException when another recovery is under way and
@@ -681,8 +681,8 @@ public final class GpuCheckpoints {
 
   /**
    * Counts the driver calls of this JVM that outlived their deadline and have not returned yet, or
-   * are being undone. Each is on a daemon thread that is named after it; the JVM may exit
-   * meanwhile, and {@link #recover()} finds what they did.
+   * are being undone. Each is on a daemon thread that is named after it; the JVM may exit at the
+   * same time, and {@link #recover()} finds what they did.
    *
    * @return how many. With four about one process or disk, or 1024 in all, no new work is begun
    *     there, except to bring a process back to running. Reads of a state are counted, at most one

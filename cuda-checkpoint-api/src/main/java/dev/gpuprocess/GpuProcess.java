@@ -3,8 +3,8 @@ package dev.gpuprocess;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.options.LaunchOptions;
 import dev.gpuprocess.options.Timeouts;
-import dev.gpuprocess.process.ProcessIdentity;
-import dev.gpuprocess.progress.Step;
+import dev.gpuprocess.report.ProcessIdentity;
+import dev.gpuprocess.report.Step;
 import java.time.Duration;
 import java.util.List;
 
@@ -39,7 +39,7 @@ import java.util.List;
  * dev.gpuprocess.error.OperationInProgressException} before anything is touched; a verb that brings
  * it back first waits for up to {@link Timeouts#call()} for all of them. So does closing; and if
  * another verb of this JVM is still at work on a single process then, the process is brought back
- * when that verb ends. A {@link dev.gpuprocess.progress.StepListener} is notified of the steps of
+ * when that verb ends. A {@link dev.gpuprocess.report.StepListener} is notified of the steps of
  * several members at the same time, from several threads.
  *
  * <p>Every verb first checks that the pids still belong to the same processes, and that none of
@@ -57,7 +57,7 @@ public sealed interface GpuProcess
    *
    * @param pid of the root, which need not use CUDA itself
    * @return the process
-   * @throws dev.gpuprocess.error.NoSuchProcessException when there is no such process
+   * @throws dev.gpuprocess.error.NoSuchProcessException when the process does not exist
    * @throws dev.gpuprocess.error.NotCudaProcessException when neither it nor a descendant uses CUDA
    * @throws dev.gpuprocess.error.WrongStateException when a member is locked or checkpointed and no
    *     verb is under way; use {@link #inspect}
@@ -90,7 +90,7 @@ public sealed interface GpuProcess
    *
    * @param pid of the root, which may have exited when members of its tree are suspended
    * @return an object of the type of its state
-   * @throws dev.gpuprocess.error.NoSuchProcessException when there is no such process, and the
+   * @throws dev.gpuprocess.error.NoSuchProcessException when the process does not exist, and the
    *     journal has no member of its tree
    * @throws dev.gpuprocess.error.NotCudaProcessException when neither it nor a descendant uses CUDA
    * @throws dev.gpuprocess.error.ProcessStoppedException when a process of the tree is stopped that

@@ -7,7 +7,7 @@ import dev.gpuprocess.internal.engine.TrackedTree;
 import dev.gpuprocess.internal.linux.ProcessTree;
 import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.options.ResumeOptions;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.time.Duration;
 import java.util.LinkedHashSet;
 import java.util.Optional;

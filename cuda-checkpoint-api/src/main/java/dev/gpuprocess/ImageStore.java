@@ -110,7 +110,7 @@ public final class ImageStore {
    * Reads what an image of the list holds.
    *
    * @param image of this store
-   * @return the process tree as it was dumped
+   * @return the dumped process tree
    * @throws ImageException as {@link #open} and {@link ProcessImage#describe}
    */
   public DumpedTree describe(StoredImage image) {
@@ -164,8 +164,8 @@ public final class ImageStore {
    * @param image the directory of an image
    * @param cancellation ends it early, from another thread
    * @return the image in this store
-   * @throws ImageException with reason MISSING when there is no image; with reason FORMAT when a
-   *     newer version of this library wrote it; with reason CORRUPT when a file is missing,
+   * @throws ImageException with reason MISSING when the directory has no image; with reason FORMAT
+   *     when a newer version of this library wrote it; with reason CORRUPT when a file is missing,
    *     truncated or altered, or cannot be read; with reason NOT_TRUSTED when it was made without
    *     the key, or there is no key and another user could have written it; with reason DIRECTORY
    *     when this store cannot be written, or has something else of that name; an image never

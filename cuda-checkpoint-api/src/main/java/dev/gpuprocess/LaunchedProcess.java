@@ -4,7 +4,7 @@ import dev.gpuprocess.internal.launch.LaunchedRoot;
 import dev.gpuprocess.internal.linux.ExitStatus;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.options.LaunchOptions;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.io.InputStream;
 import java.time.Duration;
 import java.util.Optional;

@@ -24,7 +24,7 @@ public final class LockedProcess extends LiveProcess implements GpuProcess, Auto
    * @return the checkpointed process
    * @throws dev.gpuprocess.error.ProcessUnfitException with reason UNSUPPORTED_BY_DRIVER when it
    *     uses something that cannot be checkpointed, such as managed memory; it stays locked
-   * @throws dev.gpuprocess.error.StaleStateException when the process is no longer locked
+   * @throws dev.gpuprocess.error.StaleStateException when the process is not locked any more
    */
   public CheckpointedProcess checkpoint() {
     return orPoisoned(
@@ -41,7 +41,7 @@ public final class LockedProcess extends LiveProcess implements GpuProcess, Auto
    * Lets the CUDA calls of the process go on ({@code cuCheckpointProcessUnlock}).
    *
    * @return the running process
-   * @throws dev.gpuprocess.error.StaleStateException when the process is no longer locked
+   * @throws dev.gpuprocess.error.StaleStateException when the process is not locked any more
    */
   public RunningProcess unlock() {
     return orPoisoned(

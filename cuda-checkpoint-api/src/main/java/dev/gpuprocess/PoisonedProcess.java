@@ -7,7 +7,7 @@ import dev.gpuprocess.internal.engine.TrackedProcess;
 import dev.gpuprocess.internal.launch.LaunchedRoot;
 import dev.gpuprocess.internal.launch.LaunchedRoot.DumpInProgress;
 import dev.gpuprocess.options.ResumeOptions;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Optional;
@@ -32,7 +32,7 @@ public final class PoisonedProcess extends LiveProcess implements GpuProcess {
    * measured to work. The image is verified before the process is ended.
    *
    * @param image an image of this very process, or the one that it was restored from
-   * @return the process as it was at the dump, checkpointed
+   * @return the process in its state at the dump, checkpointed
    * @throws IllegalArgumentException when the image is of another process
    * @throws dev.gpuprocess.error.ImageException with reason CORRUPT when the image is not whole;
    *     the process was not touched
@@ -57,8 +57,8 @@ public final class PoisonedProcess extends LiveProcess implements GpuProcess {
    * is a zombie of its parent. Looks first: a process whose poisoned members came back all the same
    * is not ended. Does nothing when it has ended.
    *
-   * @throws dev.gpuprocess.error.StaleStateException when a poisoned member is no longer
-   *     checkpointed, or this object is not the newest one
+   * @throws dev.gpuprocess.error.StaleStateException when a poisoned member is not checkpointed any
+   *     more, or this object is not the newest one
    * @throws dev.gpuprocess.error.ProcessStoppedException when it is stopped, and cannot be looked
    *     at
    */
@@ -102,8 +102,8 @@ public final class PoisonedProcess extends LiveProcess implements GpuProcess {
    *     here and poisoned
    * @throws dev.gpuprocess.error.InsufficientGpuMemoryException when there is too little free GPU
    *     memory; the process is still here and poisoned
-   * @throws dev.gpuprocess.error.StaleStateException when the process is no longer checkpointed, or
-   *     this object is not the newest one
+   * @throws dev.gpuprocess.error.StaleStateException when the process is not checkpointed any more,
+   *     or this object is not the newest one
    */
   public RunningProcess resume() {
     return orPoisoned(

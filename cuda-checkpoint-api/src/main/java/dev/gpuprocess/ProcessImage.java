@@ -31,10 +31,10 @@ public final class ProcessImage extends SavedImage {
    *
    * @param directory as given to {@link CheckpointedProcess#dump(Path)}
    * @return the image
-   * @throws dev.gpuprocess.error.ImageException with reason MISSING when there is no image; with
-   *     reason FORMAT when another version of this library wrote it; with reason MISMATCH when it
-   *     is of an AMD process; use {@link AmdImage#open}; with reason CORRUPT when the manifest was
-   *     altered; with reason NOT_TRUSTED when another user could have written it
+   * @throws dev.gpuprocess.error.ImageException with reason MISSING when the directory has no
+   *     image; with reason FORMAT when another version of this library wrote it; with reason
+   *     MISMATCH when it is of an AMD process; use {@link AmdImage#open}; with reason CORRUPT when
+   *     the manifest was altered; with reason NOT_TRUSTED when another user could have written it
    */
   public static ProcessImage open(Path directory) {
     return GpuCheckpoints.standard().open(directory);

@@ -2,7 +2,7 @@ package dev.gpuprocess;
 
 import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.cuda.ProcessState;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.util.List;
 import java.util.Map;
 import org.jspecify.annotations.Nullable;

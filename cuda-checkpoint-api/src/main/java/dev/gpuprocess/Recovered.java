@@ -1,7 +1,7 @@
 package dev.gpuprocess;
 
-import dev.gpuprocess.process.ProcessIdentity;
-import dev.gpuprocess.progress.RecoveryOutcome;
+import dev.gpuprocess.report.ProcessIdentity;
+import dev.gpuprocess.report.RecoveryOutcome;
 import org.jspecify.annotations.Nullable;
 
 /**

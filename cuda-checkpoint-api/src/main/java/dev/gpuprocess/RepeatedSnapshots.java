@@ -4,7 +4,7 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.internal.time.Repetition;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.util.Optional;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -108,8 +108,8 @@ public final class RepeatedSnapshots implements AutoCloseable {
   /**
    * Ends the snapshots. One that is being made is not cut short: this waits until it is done and
    * the listener was notified, for up to the plan's {@link SnapshotPlan#patience()}; after that it
-   * goes on by itself. Called by the listener, this does not wait. An interrupt does not shorten
-   * the wait; the thread's flag stays set. Does nothing more the second time.
+   * goes on without this call. Called by the listener, this does not wait. An interrupt does not
+   * shorten the wait; the thread's flag stays set. Does nothing more the second time.
    */
   @Override
   public void close() {

@@ -4,9 +4,9 @@ import dev.gpuprocess.error.LockTimeoutException;
 import dev.gpuprocess.internal.launch.RequestChannel;
 import dev.gpuprocess.internal.launch.RequestChannel.Request;
 import dev.gpuprocess.internal.time.IoAction;
-import dev.gpuprocess.process.ProcessIdentity;
-import dev.gpuprocess.progress.Step;
-import dev.gpuprocess.progress.StepListener;
+import dev.gpuprocess.report.ProcessIdentity;
+import dev.gpuprocess.report.Step;
+import dev.gpuprocess.report.StepListener;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.Optional;
@@ -21,7 +21,7 @@ final class RequestedSnapshots {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
-  /** Work that is not done by then is no pause between two pieces of work. */
+  /** A pause between two pieces of GPU work is shorter than this. */
   private static final Duration IDLE = Duration.ofMillis(50);
 
   /** Between two attempts to find the GPUs idle, which each hold CUDA calls back. */
@@ -88,7 +88,7 @@ final class RequestedSnapshots {
     plan.tell(listener -> listener.ended(false));
   }
 
-  /** The next one that is asked for by another token; null when the process has ended. */
+  /** The next request, which has another token; null when the process has ended. */
   private synchronized @Nullable Request after(@Nullable Request done) {
     pause(Long.MAX_VALUE, () -> newest == null || isSame(newest, done));
     return over ? null : newest;
@@ -108,7 +108,7 @@ final class RequestedSnapshots {
       }
     } catch (InterruptedException e) {
       // The thread is ours.
-      LOG.debug("nobody ends the requests of process {} in this way", job.identity().pid(), e);
+      LOG.debug("the requests of process {} are not ended in this way", job.identity().pid(), e);
     }
   }
 

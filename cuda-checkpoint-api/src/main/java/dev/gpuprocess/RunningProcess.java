@@ -39,7 +39,7 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
    *     on
    * @throws dev.gpuprocess.error.OperationCancelledException when this thread was interrupted, as
    *     for {@link #suspend(SuspendOptions)}
-   * @throws dev.gpuprocess.error.StaleStateException when the process is no longer running
+   * @throws dev.gpuprocess.error.StaleStateException when the process is not running any more
    * @throws IllegalArgumentException when the timeout is negative
    */
   public LockedProcess lock(Duration timeout) {
@@ -90,7 +90,7 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
    *     was interrupted (its interrupt flag stays set). Before it has begun nothing is touched
    * @throws dev.gpuprocess.error.OperationTimedOutException when the deadline passed during the
    *     checkpoint
-   * @throws dev.gpuprocess.error.StaleStateException when the process is no longer running
+   * @throws dev.gpuprocess.error.StaleStateException when the process is not running any more
    * @throws PoisonedProcessException when the way back of a checkpoint that failed or was cancelled
    *     ran out of GPU memory
    */
@@ -165,7 +165,7 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
    * to {@linkplain GpuCheckpoints.Builder#hostMemory host memory} during the pause, and from there
    * to the disk. The image gets its name when all of it is on the disk; this returns then, and
    * {@link ProcessImage#snapshotTimes()} tells both times. A {@link
-   * dev.gpuprocess.progress.StepListener} sees the step {@code unlock} end when the process runs
+   * dev.gpuprocess.report.StepListener} sees the step {@code unlock} end when the process runs
    * again. From that moment on other verbs may be used on it, from any thread and JVM, and it may
    * end.
    *

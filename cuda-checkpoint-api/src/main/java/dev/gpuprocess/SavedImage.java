@@ -15,8 +15,8 @@ import dev.gpuprocess.internal.state.Journal;
 import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.RestoreOptions;
-import dev.gpuprocess.progress.SnapshotTimes;
-import dev.gpuprocess.progress.Step;
+import dev.gpuprocess.report.SnapshotTimes;
+import dev.gpuprocess.report.Step;
 import dev.gpuprocess.spi.GpuPlugin;
 import java.nio.file.Path;
 import java.util.List;
@@ -185,7 +185,7 @@ abstract sealed class SavedImage permits ProcessImage, AmdImage {
    * files and sockets. Of the memory only the command lines are read. Nothing is compared with the
    * manifest; {@link #verify} does that.
    *
-   * @return the tree as it was dumped
+   * @return the dumped tree
    * @throws dev.gpuprocess.error.ImageException with reason CORRUPT when a file is missing,
    *     truncated or altered
    */

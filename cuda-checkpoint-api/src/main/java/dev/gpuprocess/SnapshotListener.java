@@ -1,7 +1,7 @@
 package dev.gpuprocess;
 
 import dev.gpuprocess.image.PruneReport;
-import dev.gpuprocess.progress.SkippedSnapshot;
+import dev.gpuprocess.report.SkippedSnapshot;
 
 /**
  * Notified of each snapshot of {@linkplain RunningProcess#repeatSnapshots repeated snapshots}, and

@@ -11,7 +11,7 @@ import dev.gpuprocess.internal.engine.TreeSearch;
 import dev.gpuprocess.internal.image.ImageNaming;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.ResumeOptions;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.time.Duration;
 import java.time.InstantSource;
 import java.util.Comparator;

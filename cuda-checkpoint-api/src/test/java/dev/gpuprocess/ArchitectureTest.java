@@ -18,7 +18,7 @@ class ArchitectureTest {
       List.of(
           "dev.gpuprocess",
           "dev.gpuprocess.cuda",
-          "dev.gpuprocess.doctor",
+          "dev.gpuprocess.report",
           "dev.gpuprocess.error",
           "dev.gpuprocess.image",
           "dev.gpuprocess.internal.linux to dev.gpuprocess.criu",
@@ -26,8 +26,8 @@ class ArchitectureTest {
           "dev.gpuprocess.internal.text to dev.gpuprocess.criu",
           "dev.gpuprocess.internal.time to dev.gpuprocess.criu",
           "dev.gpuprocess.options",
-          "dev.gpuprocess.process",
-          "dev.gpuprocess.progress",
+          "dev.gpuprocess.report",
+          "dev.gpuprocess.report",
           "dev.gpuprocess.spi");
 
   private static final House HOUSE = House.of("cuda-checkpoint-api", GpuProcess.class);

@@ -8,7 +8,7 @@ import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.SimulatedDriver;
-import dev.gpuprocess.progress.StepListener;
+import dev.gpuprocess.report.StepListener;
 import java.io.File;
 import java.io.IOException;
 import java.lang.reflect.Method;

@@ -25,7 +25,7 @@ import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.options.SuspendOptions;
-import dev.gpuprocess.progress.StepListener;
+import dev.gpuprocess.report.StepListener;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Proxy;
 import java.nio.file.Files;

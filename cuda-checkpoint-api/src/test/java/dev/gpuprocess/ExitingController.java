@@ -3,7 +3,7 @@ package dev.gpuprocess;
 import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.options.Timeouts;
-import dev.gpuprocess.progress.StepListener;
+import dev.gpuprocess.report.StepListener;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;

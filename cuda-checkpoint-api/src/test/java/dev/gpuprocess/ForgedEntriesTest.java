@@ -21,7 +21,7 @@ import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.state.GpuUsage;
 import dev.gpuprocess.internal.state.Journal;
 import dev.gpuprocess.options.Timeouts;
-import dev.gpuprocess.progress.RecoveryOutcome;
+import dev.gpuprocess.report.RecoveryOutcome;
 import java.io.File;
 import java.io.IOException;
 import java.lang.reflect.InvocationTargetException;

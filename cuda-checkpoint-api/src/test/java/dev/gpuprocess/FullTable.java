@@ -1,6 +1,6 @@
 package dev.gpuprocess;
 
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.io.FileInputStream;
 import java.io.IOException;
 import java.net.URI;

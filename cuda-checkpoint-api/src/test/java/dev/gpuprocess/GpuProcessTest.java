@@ -37,7 +37,7 @@ import dev.gpuprocess.internal.engine.TrackedTree;
 import dev.gpuprocess.internal.state.GpuUsage;
 import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.options.Timeouts;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;

@@ -5,8 +5,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.fixtures.Signal;
-import dev.gpuprocess.process.ProcessIdentity;
-import dev.gpuprocess.progress.RecoveryOutcome;
+import dev.gpuprocess.report.ProcessIdentity;
+import dev.gpuprocess.report.RecoveryOutcome;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;

@@ -7,8 +7,6 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.cuda.ProcessState;
-import dev.gpuprocess.doctor.Finding;
-import dev.gpuprocess.doctor.Finding.Severity;
 import dev.gpuprocess.error.LockTimeoutException;
 import dev.gpuprocess.error.ProcessUnfitException;
 import dev.gpuprocess.fixtures.Counter;
@@ -16,6 +14,8 @@ import dev.gpuprocess.fixtures.Launch;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.fixtures.SimulatedGpu;
 import dev.gpuprocess.fixtures.Workload;
+import dev.gpuprocess.report.Finding;
+import dev.gpuprocess.report.Finding.Severity;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

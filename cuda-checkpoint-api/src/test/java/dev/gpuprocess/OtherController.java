@@ -2,8 +2,8 @@ package dev.gpuprocess;
 
 import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.fixtures.SimulatedDriver;
-import dev.gpuprocess.progress.Step;
-import dev.gpuprocess.progress.StepListener;
+import dev.gpuprocess.report.Step;
+import dev.gpuprocess.report.StepListener;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.UncheckedIOException;

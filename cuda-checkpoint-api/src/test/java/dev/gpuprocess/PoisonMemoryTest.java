@@ -7,11 +7,11 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.JournalFiles;
-import dev.gpuprocess.doctor.Diagnosis;
 import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.options.Timeouts;
-import dev.gpuprocess.progress.RecoveryOutcome;
+import dev.gpuprocess.report.Diagnosis;
+import dev.gpuprocess.report.RecoveryOutcome;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;

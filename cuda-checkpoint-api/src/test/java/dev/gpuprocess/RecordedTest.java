@@ -48,7 +48,7 @@ class RecordedTest {
 
   @BeforeEach
   void start() {
-    recording.enable("dev.gpuprocess.progress.Step").withoutThreshold();
+    recording.enable("dev.gpuprocess.report.Step").withoutThreshold();
     recording.enable("dev.gpuprocess.AbandonedCall").withoutThreshold();
     recording.start();
   }
@@ -69,7 +69,7 @@ class RecordedTest {
   @Test
   void everyStepIsRecordedWithItsNumbers() throws IOException {
     RunningProcess running = checkpoints.process(counter.pid()).suspend().resume();
-    List<RecordedEvent> steps = events("dev.gpuprocess.progress.Step");
+    List<RecordedEvent> steps = events("dev.gpuprocess.report.Step");
     assertEquals(
         List.of("lock", "checkpoint", "restore", "unlock"),
         steps.stream().map(step -> step.getString("step")).toList());
@@ -124,7 +124,7 @@ class RecordedTest {
     assertThrows(CudaDriverException.class, running::lock);
     assertEquals(
         List.of("CudaDriverException"),
-        events("dev.gpuprocess.progress.Step").stream()
+        events("dev.gpuprocess.report.Step").stream()
             .map(step -> step.getString("outcome"))
             .toList());
   }

@@ -14,7 +14,7 @@ import dev.gpuprocess.internal.reservation.ReservedMemory;
 import dev.gpuprocess.internal.state.GpuUsage;
 import dev.gpuprocess.internal.state.NamedLock;
 import dev.gpuprocess.internal.state.ProcessLock;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;

@@ -24,7 +24,7 @@ import dev.gpuprocess.internal.state.NamedLock;
 import dev.gpuprocess.internal.state.StateDirectory;
 import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.options.Timeouts;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

@@ -1,10 +1,10 @@
 package dev.gpuprocess;
 
-import dev.gpuprocess.doctor.Finding;
 import dev.gpuprocess.image.DumpReport;
 import dev.gpuprocess.image.DumpedTree;
 import dev.gpuprocess.options.DumpOptions;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.Finding;
+import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.spi.CriuDriver;
 import dev.gpuprocess.spi.CriuVersion;
 import dev.gpuprocess.spi.DumpListener;

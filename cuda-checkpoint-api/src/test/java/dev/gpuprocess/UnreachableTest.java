@@ -10,7 +10,6 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import dev.gpuprocess.contract.FrozenGroup;
 import dev.gpuprocess.contract.OutsideUse;
-import dev.gpuprocess.doctor.Diagnosis;
 import dev.gpuprocess.error.CudaDriverException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.OperationInProgressException;
@@ -24,7 +23,8 @@ import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.proc.Standstill;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.Diagnosis;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.List;

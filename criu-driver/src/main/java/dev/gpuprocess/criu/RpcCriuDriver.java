@@ -8,7 +8,6 @@ import dev.gpuprocess.criu.internal.restore.CpuImage;
 import dev.gpuprocess.criu.internal.restore.RestoreOperation;
 import dev.gpuprocess.criu.internal.rpc.RpcLink;
 import dev.gpuprocess.criu.internal.rpc.SimpleRequest;
-import dev.gpuprocess.doctor.Finding;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.image.DumpReport;
 import dev.gpuprocess.image.DumpedTree;
@@ -16,7 +15,8 @@ import dev.gpuprocess.internal.linux.CurrentUser;
 import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.options.CpuCheck;
 import dev.gpuprocess.options.DumpOptions;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.Finding;
+import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.spi.CriuDriver;
 import dev.gpuprocess.spi.CriuVersion;
 import dev.gpuprocess.spi.DumpListener;
@@ -35,8 +35,8 @@ import java.util.List;
  * see {@link CriuLocator}. The two differ in this:
  *
  * <ul>
- *   <li>Through a command, {@link dev.gpuprocess.options.RestoreOptions#inherit()} and {@link
- *       dev.gpuprocess.options.RestoreOptions#asChild()} are refused with {@link
+ *   <li>Through a command, {@link dev.gpuprocess.options.CriuOptions#inheritedDescriptors()} and
+ *       {@link dev.gpuprocess.options.RestoreOptions#asChild()} are refused with {@link
  *       dev.gpuprocess.error.FixAndRetryException} and reason UNSUPPORTED_OPTION: sudo passes on no
  *       descriptors but the standard ones, the first of which is the socket, and stays between CRIU
  *       and this JVM.

@@ -5,7 +5,7 @@ import static java.nio.file.LinkOption.NOFOLLOW_LINKS;
 import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.internal.linux.CurrentUser;
 import dev.gpuprocess.internal.proc.ProcFs;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.io.File;
 import java.io.IOException;
 import java.io.UncheckedIOException;

@@ -12,7 +12,7 @@ import dev.gpuprocess.internal.linux.Processes;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.RestoreOptions;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.spi.DumpListener;
 import java.io.IOException;
 import java.nio.file.Path;

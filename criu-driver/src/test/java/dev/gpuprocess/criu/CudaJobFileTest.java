@@ -20,7 +20,7 @@ import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.internal.proc.Environment;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.options.LaunchOptions;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

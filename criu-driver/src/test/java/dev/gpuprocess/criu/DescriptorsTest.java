@@ -6,7 +6,7 @@ import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.contract.PlainImage;
 import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.internal.image.StagedImage;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

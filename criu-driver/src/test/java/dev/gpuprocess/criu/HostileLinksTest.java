@@ -12,7 +12,7 @@ import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.RestoreOptions;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

@@ -3,7 +3,7 @@ package dev.gpuprocess.criu;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.contract.Workload;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;

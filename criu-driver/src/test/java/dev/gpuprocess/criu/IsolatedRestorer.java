@@ -1,8 +1,8 @@
 package dev.gpuprocess.criu;
 
 import dev.gpuprocess.GpuCheckpoints;
-import dev.gpuprocess.progress.Step;
-import dev.gpuprocess.progress.StepListener;
+import dev.gpuprocess.report.Step;
+import dev.gpuprocess.report.StepListener;
 import java.nio.file.Path;
 
 /** A controller that dies when CRIU has restored a process, and nothing is noted of it yet. */

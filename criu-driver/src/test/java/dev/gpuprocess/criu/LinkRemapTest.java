@@ -9,7 +9,7 @@ import dev.gpuprocess.contract.RequiresCriu;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.criu.internal.images.LinkRemaps;
 import dev.gpuprocess.error.GpuCheckpointException;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.spi.RestoreReport;
 import java.io.IOException;
 import java.nio.file.Files;

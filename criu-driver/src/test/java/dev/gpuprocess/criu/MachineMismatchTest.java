@@ -26,7 +26,7 @@ import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.options.LaunchOptions;
 import dev.gpuprocess.options.RestoreOptions;
-import dev.gpuprocess.progress.StepListener;
+import dev.gpuprocess.report.StepListener;
 import java.io.IOException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;

@@ -18,7 +18,7 @@ import dev.gpuprocess.options.External;
 import dev.gpuprocess.options.FileValidation;
 import dev.gpuprocess.options.NetworkLock;
 import dev.gpuprocess.options.RestoreOptions;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.spi.CriuDriver;
 import dev.gpuprocess.spi.DumpListener;
 import dev.gpuprocess.spi.RestoreListener;

@@ -9,7 +9,7 @@ import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.Fate;
 import dev.gpuprocess.internal.proc.ProcFs;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.spi.DumpListener;
 import dev.gpuprocess.spi.DumpRequest;
 import java.io.IOException;

@@ -12,7 +12,7 @@ import dev.gpuprocess.fixtures.Specimen;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.options.RestoreOptions;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.spi.RestoreListener;
 import java.nio.file.Files;
 import java.nio.file.Path;

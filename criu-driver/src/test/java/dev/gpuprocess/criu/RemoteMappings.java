@@ -4,7 +4,7 @@ import dev.gpuprocess.internal.remote.PassedDescriptor;
 import dev.gpuprocess.internal.remote.RemoteCalls;
 import dev.gpuprocess.internal.remote.SystemCall;
 import dev.gpuprocess.internal.remote.UntraceableException;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.time.Duration;
 

@@ -14,7 +14,7 @@ import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.PidTakenException;
 import dev.gpuprocess.internal.image.ImageDirectory;
 import dev.gpuprocess.internal.proc.ProcFs;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.nio.channels.FileChannel;
 import java.nio.file.Files;

@@ -20,7 +20,7 @@ import dev.gpuprocess.options.External;
 import dev.gpuprocess.options.Mounts;
 import dev.gpuprocess.options.NetworkLock;
 import dev.gpuprocess.options.RestoreOptions;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.spi.DumpRequest;
 import dev.gpuprocess.spi.RestoreRequest;
 import java.nio.file.Path;

@@ -1,9 +1,9 @@
 package dev.gpuprocess.criu;
 
 import dev.gpuprocess.contract.Workload;
-import dev.gpuprocess.doctor.Finding;
 import dev.gpuprocess.error.UnsupportedResourceException;
 import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.report.Finding;
 import java.nio.file.Path;
 
 /**

@@ -25,7 +25,7 @@ import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.External;
 import dev.gpuprocess.options.RestoreOptions;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.spi.DumpListener;
 import dev.gpuprocess.spi.RestoreListener;
 import java.io.IOException;

@@ -5,7 +5,7 @@ import static org.awaitility.Awaitility.await;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.SnapshotListener;
 import dev.gpuprocess.image.PruneReport;
-import dev.gpuprocess.progress.SkippedSnapshot;
+import dev.gpuprocess.report.SkippedSnapshot;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;

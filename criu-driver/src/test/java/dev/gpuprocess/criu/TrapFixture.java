@@ -14,7 +14,7 @@ import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.options.DumpOptions;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.spi.DumpListener;
 import java.io.IOException;
 import java.io.UncheckedIOException;

@@ -14,7 +14,7 @@ import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.PidTakenException;
 import dev.gpuprocess.internal.linux.DirectoryMaker;
-import dev.gpuprocess.progress.RecoveryOutcome;
+import dev.gpuprocess.report.RecoveryOutcome;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Path;

@@ -17,7 +17,7 @@ import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.DumpOptions;
-import dev.gpuprocess.progress.Step;
+import dev.gpuprocess.report.Step;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;

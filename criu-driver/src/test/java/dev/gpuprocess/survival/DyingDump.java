@@ -1,8 +1,8 @@
 package dev.gpuprocess.survival;
 
 import dev.gpuprocess.CheckpointedProcess;
-import dev.gpuprocess.progress.Step;
-import dev.gpuprocess.progress.StepListener;
+import dev.gpuprocess.report.Step;
+import dev.gpuprocess.report.StepListener;
 import java.nio.file.Path;
 import java.util.concurrent.locks.LockSupport;
 

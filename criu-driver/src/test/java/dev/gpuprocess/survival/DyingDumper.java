@@ -1,6 +1,6 @@
 package dev.gpuprocess.survival;
 
-import dev.gpuprocess.progress.StepListener;
+import dev.gpuprocess.report.StepListener;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;

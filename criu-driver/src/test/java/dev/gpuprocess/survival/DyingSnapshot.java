@@ -4,7 +4,7 @@ import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.HostMemory;
-import dev.gpuprocess.progress.StepListener;
+import dev.gpuprocess.report.StepListener;
 import java.nio.file.Path;
 import java.util.concurrent.locks.LockSupport;
 

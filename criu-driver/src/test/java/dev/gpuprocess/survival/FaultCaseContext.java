@@ -3,7 +3,7 @@ package dev.gpuprocess.survival;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.options.Cancellation;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.nio.file.Path;
 
 /**

@@ -1,7 +1,7 @@
 package dev.gpuprocess.survival;
 
-import dev.gpuprocess.progress.Step;
-import dev.gpuprocess.progress.StepListener;
+import dev.gpuprocess.report.Step;
+import dev.gpuprocess.report.StepListener;
 import java.util.ArrayList;
 import java.util.List;
 

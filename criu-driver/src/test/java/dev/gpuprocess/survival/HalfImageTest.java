@@ -6,7 +6,7 @@ import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.Recovered;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.criu.RealCriu;
-import dev.gpuprocess.progress.RecoveryOutcome;
+import dev.gpuprocess.report.RecoveryOutcome;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;

@@ -1,7 +1,7 @@
 package dev.gpuprocess.survival;
 
 import dev.gpuprocess.internal.proc.ProcFs;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;

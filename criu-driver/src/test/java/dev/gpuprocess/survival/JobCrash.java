@@ -11,7 +11,7 @@ import dev.gpuprocess.criu.FileTree;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.PidTakenException;
-import dev.gpuprocess.progress.RecoveryOutcome;
+import dev.gpuprocess.report.RecoveryOutcome;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;

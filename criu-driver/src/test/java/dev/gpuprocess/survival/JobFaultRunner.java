@@ -18,7 +18,7 @@ import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.internal.state.StateDirectory;
 import dev.gpuprocess.options.Timeouts;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;

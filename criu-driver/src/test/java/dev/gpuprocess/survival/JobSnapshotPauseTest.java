@@ -15,7 +15,7 @@ import dev.gpuprocess.contract.TmpFs;
 import dev.gpuprocess.criu.RealCriu;
 import dev.gpuprocess.error.DiskFullException;
 import dev.gpuprocess.options.DumpOptions;
-import dev.gpuprocess.progress.Step;
+import dev.gpuprocess.report.Step;
 import java.io.IOException;
 import java.io.RandomAccessFile;
 import java.io.UncheckedIOException;

@@ -2,7 +2,7 @@ package dev.gpuprocess.survival;
 
 import dev.gpuprocess.fixtures.Job;
 import dev.gpuprocess.fixtures.SimulatedDriver;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.io.UncheckedIOException;
 import java.time.Duration;
 import java.util.ArrayList;

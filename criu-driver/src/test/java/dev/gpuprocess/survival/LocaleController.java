@@ -5,7 +5,7 @@ import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.internal.image.AbandonedImage;
 import dev.gpuprocess.internal.image.StagedImage;
 import dev.gpuprocess.options.DumpOptions;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;

@@ -7,7 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.contract.TmpFs;
 import dev.gpuprocess.options.HostMemory;
-import dev.gpuprocess.progress.StepListener;
+import dev.gpuprocess.report.StepListener;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;

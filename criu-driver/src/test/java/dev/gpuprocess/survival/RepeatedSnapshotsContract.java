@@ -23,7 +23,7 @@ import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.image.ImageKey;
 import dev.gpuprocess.image.StoredImage;
 import dev.gpuprocess.options.RetentionPolicy;
-import dev.gpuprocess.progress.SkippedSnapshot.Reason;
+import dev.gpuprocess.report.SkippedSnapshot.Reason;
 import dev.gpuprocess.survival.Snapshotted.Suspended;
 import java.io.IOException;
 import java.nio.file.Files;

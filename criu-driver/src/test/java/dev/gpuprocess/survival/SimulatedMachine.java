@@ -10,7 +10,7 @@ import dev.gpuprocess.internal.cuda.LibCuda;
 import dev.gpuprocess.internal.cuda.LibNvml;
 import dev.gpuprocess.options.HostMemory;
 import dev.gpuprocess.options.Timeouts;
-import dev.gpuprocess.progress.StepListener;
+import dev.gpuprocess.report.StepListener;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;

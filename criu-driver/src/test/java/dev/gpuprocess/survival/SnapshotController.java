@@ -7,7 +7,7 @@ import dev.gpuprocess.SnapshotListener;
 import dev.gpuprocess.SnapshotPlan;
 import dev.gpuprocess.criu.Hoard;
 import dev.gpuprocess.options.RetentionPolicy;
-import dev.gpuprocess.progress.SkippedSnapshot;
+import dev.gpuprocess.report.SkippedSnapshot;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;

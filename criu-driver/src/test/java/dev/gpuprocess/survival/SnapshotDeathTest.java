@@ -12,7 +12,7 @@ import dev.gpuprocess.criu.FileTree;
 import dev.gpuprocess.criu.RealCriu;
 import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.options.HostMemory;
-import dev.gpuprocess.progress.RecoveryOutcome;
+import dev.gpuprocess.report.RecoveryOutcome;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

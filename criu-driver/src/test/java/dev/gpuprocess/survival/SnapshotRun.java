@@ -10,7 +10,7 @@ import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.PidTakenException;
 import dev.gpuprocess.image.StoredImage;
 import dev.gpuprocess.options.RetentionPolicy;
-import dev.gpuprocess.progress.RecoveryOutcome;
+import dev.gpuprocess.report.RecoveryOutcome;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;

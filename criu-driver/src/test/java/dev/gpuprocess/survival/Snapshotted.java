@@ -12,7 +12,7 @@ import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.image.StoredImage;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.options.RestoreOptions;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;

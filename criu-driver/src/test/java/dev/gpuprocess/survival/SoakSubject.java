@@ -6,7 +6,7 @@ import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.internal.state.StateDirectory;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.io.UncheckedIOException;
 import java.nio.file.Path;
 import java.time.Duration;

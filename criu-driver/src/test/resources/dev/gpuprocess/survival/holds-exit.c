@@ -1,5 +1,5 @@
 /*
- * holds-exit PID : holds a process at its exit, whoever ends it, until this program's input ends. Says when it is ready.
+ * holds-exit PID : holds a process at its exit, by whatever cause, until this program's input ends. Says when it is ready.
  */
 #define _GNU_SOURCE
 #include <stdio.h>

@@ -10,7 +10,7 @@ import org.jspecify.annotations.Nullable;
  * @param errno {@code cr_errno} of CRIU's reply; 0 when it had none or there was no reply
  * @param exit how the CRIU process ended, such as {@code exit 1} or {@code signal 11}
  * @param firstError the first error line of the log that is not known to be harmless, without
- *     timestamp and source position; empty when there is none
+ *     timestamp and source position; else empty
  * @param errors all such lines, oldest first
  * @param log the log file, null when CRIU never opened one
  * @param logTail the last lines of the log

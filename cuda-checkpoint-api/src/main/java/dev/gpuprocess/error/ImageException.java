@@ -9,7 +9,7 @@ public class ImageException extends FixAndRetryException {
 
   /** What is wrong with an image. */
   public enum Reason implements GpuCheckpointException.Reason {
-    /** There is no image in the directory. */
+    /** The directory has no image. */
     MISSING,
 
     /** A file of the image is missing, truncated or altered. */

@@ -3,7 +3,7 @@ package dev.gpuprocess.error;
 import org.jspecify.annotations.Nullable;
 
 /**
- * There is no such process: it never existed, it has ended, or its pid belongs to another process
+ * The process does not exist: it never existed, it has ended, or its pid belongs to another process
  * now.
  */
 public class NoSuchProcessException extends ProcessUnfitException {

@@ -13,7 +13,7 @@ public class ProcessUnfitException extends GpuCheckpointException {
   /** Why the process cannot be suspended or brought back. */
   public enum Reason implements GpuCheckpointException.Reason {
     /**
-     * There is no such process: it never existed, it has ended, or its pid belongs to another
+     * The process does not exist: it never existed, it has ended, or its pid belongs to another
      * process now.
      */
     NO_SUCH_PROCESS,

@@ -219,7 +219,7 @@ public final class DumpOptions {
      * as private mappings, so that what is restored from an image never writes to it.
      *
      * <p>Where that cannot be done CRIU dumps the memory, which takes several times as long, and
-     * the {@linkplain dev.gpuprocess.progress.Step#note() note} of the step {@code copy to own
+     * the {@linkplain dev.gpuprocess.report.Step#note() note} of the step {@code copy to own
      * memory} tells why: the process has a mount namespace of its own, or CRIU is run through sudo.
      * It does so, too, where the driver mapped memory itself at the checkpoint. An image with such
      * files cannot be restored by CRIU run through sudo, nor by versions of this library that do
@@ -252,8 +252,8 @@ public final class DumpOptions {
      * those others, as it still is on its GPU then); and when no system call can be made in it: it
      * is stopped, traced by another process or protected by seccomp, a 32-bit program, may not be
      * traced by this JVM, or the machine is no x86_64. Children that have ended do not matter. The
-     * {@linkplain dev.gpuprocess.progress.Step#note() note} of the step {@code release} says how
-     * many children, descriptors and mappings it was. Ignored by {@link
+     * {@linkplain dev.gpuprocess.report.Step#note() note} of the step {@code release} says how many
+     * children, descriptors and mappings it was. Ignored by {@link
      * dev.gpuprocess.spi.CriuDriver#dump}.
      *
      * @param releaseInheritedGpu the new value; false by default

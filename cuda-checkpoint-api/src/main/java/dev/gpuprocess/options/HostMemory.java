@@ -16,7 +16,7 @@ import org.jspecify.annotations.Nullable;
  * process has been resumed or has ended, even if this JVM was killed before.
  *
  * <p>If it is not available the driver maps its own memory, and the {@link
- * dev.gpuprocess.progress.Step#note() note} of the step says why.
+ * dev.gpuprocess.report.Step#note() note} of the step says why.
  */
 public final class HostMemory {
 

@@ -4,7 +4,7 @@ import dev.gpuprocess.GpuProcess;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.internal.text.Label;
 import dev.gpuprocess.internal.time.Durations;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.time.Duration;
 import java.util.Optional;
 import java.util.function.Consumer;

@@ -1,12 +1,12 @@
 package dev.gpuprocess.spi;
 
-import dev.gpuprocess.doctor.Finding;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.image.DumpReport;
 import dev.gpuprocess.image.DumpedTree;
 import dev.gpuprocess.options.DumpOptions;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.Finding;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.nio.file.Path;
 import java.util.List;
 
@@ -52,8 +52,8 @@ public interface CriuDriver {
 
   /**
    * Tells whether a restore by this driver can take {@linkplain
-   * dev.gpuprocess.options.RestoreOptions#inherit() descriptors of this JVM}. A dump makes images
-   * that need it only where it can.
+   * dev.gpuprocess.options.CriuOptions#inheritedDescriptors() descriptors of this JVM}. A dump
+   * makes images that need it only where it can.
    *
    * @return false when it cannot, or when this driver cannot tell
    */

@@ -1,7 +1,7 @@
 package dev.gpuprocess.spi;
 
 import dev.gpuprocess.options.DumpOptions;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.nio.file.Path;
 import org.jspecify.annotations.Nullable;
 

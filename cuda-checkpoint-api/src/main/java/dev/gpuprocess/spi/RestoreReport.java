@@ -1,6 +1,6 @@
 package dev.gpuprocess.spi;
 
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.time.Duration;
 
 /**

@@ -16,8 +16,8 @@ import org.slf4j.LoggerFactory;
 
 /**
  * A directory on a file system that may hang. No access waits for longer than the limit, or several
- * times the limit if the disk is slow, which is the case if it completes writes meanwhile. While
- * one access hangs, the others are refused at once.
+ * times the limit if the disk is slow, which is the case if it completes writes during that time.
+ * While one access hangs, the others are refused at once.
  *
  * @param limit the time of the file system for one access
  */

@@ -7,7 +7,7 @@ import dev.gpuprocess.internal.call.BoundedInventory;
 import dev.gpuprocess.internal.pool.HostMemoryPool;
 import dev.gpuprocess.internal.state.StateDirectory;
 import dev.gpuprocess.options.Timeouts;
-import dev.gpuprocess.progress.StepListener;
+import dev.gpuprocess.report.StepListener;
 import dev.gpuprocess.spi.CriuDriver;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;

@@ -6,7 +6,7 @@ import dev.gpuprocess.error.MachineUnfitException;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.dump.AmdTree;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.spi.CriuDriver;
 import dev.gpuprocess.spi.GpuPlugin;
 import java.nio.file.Files;

@@ -2,9 +2,6 @@ package dev.gpuprocess.internal.doctor;
 
 import dev.gpuprocess.cuda.CudaAnswer;
 import dev.gpuprocess.cuda.ProcessState;
-import dev.gpuprocess.doctor.Diagnosis;
-import dev.gpuprocess.doctor.Finding;
-import dev.gpuprocess.doctor.Finding.Severity;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.call.StateReading;
@@ -12,7 +9,10 @@ import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.internal.text.Printable;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.Diagnosis;
+import dev.gpuprocess.report.Finding;
+import dev.gpuprocess.report.Finding.Severity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -86,7 +86,7 @@ final class Checkup {
   /**
    * Runs a query; it is a problem if it does not return.
    *
-   * @return the result; empty if there is none
+   * @return the result; else empty
    */
   <T> Optional<T> query(String subject, Duration deadline, Supplier<@Nullable T> query) {
     return query("doctor: " + subject, subject, deadline, query);

@@ -1,9 +1,9 @@
 package dev.gpuprocess.internal.doctor;
 
-import dev.gpuprocess.doctor.Finding;
-import dev.gpuprocess.doctor.Finding.Severity;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.internal.context.EngineContext;
+import dev.gpuprocess.report.Finding;
+import dev.gpuprocess.report.Finding.Severity;
 import dev.gpuprocess.spi.CriuDriver;
 import dev.gpuprocess.spi.CriuVersion;
 import java.nio.file.Files;

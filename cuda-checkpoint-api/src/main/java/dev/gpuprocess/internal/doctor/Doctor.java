@@ -1,12 +1,12 @@
 package dev.gpuprocess.internal.doctor;
 
 import dev.gpuprocess.cuda.ProcessState;
-import dev.gpuprocess.doctor.Diagnosis;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.dump.DumpCheck;
 import dev.gpuprocess.internal.proc.Capabilities;
 import dev.gpuprocess.options.DumpOptions;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.Diagnosis;
+import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.spi.GpuPlugin;
 import java.nio.file.Path;
 import java.time.Duration;

@@ -11,7 +11,7 @@ import dev.gpuprocess.internal.state.GpuUsage;
 import dev.gpuprocess.internal.state.Journal;
 import dev.gpuprocess.internal.state.JournalEntry;
 import dev.gpuprocess.internal.text.Bytes;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.util.List;

@@ -11,7 +11,7 @@ import dev.gpuprocess.internal.engine.TreeSearch;
 import dev.gpuprocess.internal.inherited.GpuHandles;
 import dev.gpuprocess.internal.proc.AmdDevices;
 import dev.gpuprocess.internal.proc.ProcFs;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.spi.GpuPlugin;
 import java.util.List;
 import java.util.Optional;

@@ -2,7 +2,6 @@ package dev.gpuprocess.internal.dump;
 
 import dev.gpuprocess.cuda.GpuReading;
 import dev.gpuprocess.cuda.ProcessState;
-import dev.gpuprocess.doctor.Finding;
 import dev.gpuprocess.error.CriuFailure;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageException;
@@ -22,7 +21,8 @@ import dev.gpuprocess.internal.state.GpuUsage;
 import dev.gpuprocess.internal.text.Bytes;
 import dev.gpuprocess.internal.text.NativePath;
 import dev.gpuprocess.options.DumpOptions;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.Finding;
+import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.spi.CriuDriver;
 import dev.gpuprocess.spi.CriuVersion;
 import dev.gpuprocess.spi.GpuPlugin;

@@ -6,7 +6,7 @@ import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.proc.LifeSign;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.internal.time.Uninterrupted;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.time.Duration;
 import org.jspecify.annotations.Nullable;
 

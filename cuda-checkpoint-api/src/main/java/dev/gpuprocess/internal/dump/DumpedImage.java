@@ -1,8 +1,8 @@
 package dev.gpuprocess.internal.dump;
 
 import dev.gpuprocess.internal.image.ImageDirectory;
-import dev.gpuprocess.progress.SnapshotTimes;
-import dev.gpuprocess.progress.Step;
+import dev.gpuprocess.report.SnapshotTimes;
+import dev.gpuprocess.report.Step;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
 

@@ -11,7 +11,7 @@ import dev.gpuprocess.internal.engine.TrackedProcess;
 import dev.gpuprocess.internal.engine.TrackedTree;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.state.GpuUsage;
-import dev.gpuprocess.progress.Step;
+import dev.gpuprocess.report.Step;
 import dev.gpuprocess.spi.CriuDriver;
 import java.time.Instant;
 import java.util.List;

@@ -22,7 +22,7 @@ import dev.gpuprocess.internal.proc.Standstill;
 import dev.gpuprocess.internal.text.Printable;
 import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.internal.time.WorkLimit;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;

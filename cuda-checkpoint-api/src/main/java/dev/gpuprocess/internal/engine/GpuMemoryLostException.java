@@ -2,7 +2,7 @@ package dev.gpuprocess.internal.engine;
 
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ProcessUnfitException;
-import dev.gpuprocess.progress.SkippedSnapshot.Reason;
+import dev.gpuprocess.report.SkippedSnapshot.Reason;
 
 /**
  * A restore ran out of GPU memory, and the driver refuses every later restore of the process. The

@@ -162,7 +162,7 @@ public final class ProcessOperation {
 
   /** Checks that the process is in a state and was moved by no other controller. */
   public void require(ProcessState expected) {
-    // A running process may have been suspended and resumed in between: nothing depends on that.
+    // A running process may have been suspended and resumed since then: nothing depends on that.
     if (readState() != expected || (expected != ProcessState.RUNNING && isMovedByOthers())) {
       throw stale(expected);
     }
@@ -294,7 +294,7 @@ public final class ProcessOperation {
     reservation = reserved;
     CudaResult result = restoreOnce(pairs);
     if (result.equals(CudaResult.OPERATING_SYSTEM) && stateNow() == ProcessState.CHECKPOINTED) {
-      LOG.warn("the driver answers {} to restore of {}: tried once more", result, pid());
+      LOG.warn("the driver answers {} to restore of {}: tried a second time", result, pid());
       result = restoreOnce(pairs);
     }
     requireReached("restore", result, ProcessState.LOCKED);

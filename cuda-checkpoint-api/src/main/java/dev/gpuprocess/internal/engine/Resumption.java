@@ -17,7 +17,7 @@ import dev.gpuprocess.internal.reservation.Reservation;
 import dev.gpuprocess.internal.state.GpuUsage;
 import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.options.ResumeOptions;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashMap;

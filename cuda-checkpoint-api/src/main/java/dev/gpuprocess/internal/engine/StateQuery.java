@@ -12,7 +12,7 @@ import dev.gpuprocess.internal.state.LockHolder;
 import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.internal.text.Printable;
 import dev.gpuprocess.internal.time.Polling;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.time.Duration;
 import java.util.Optional;
 import java.util.concurrent.TimeoutException;

@@ -1,7 +1,7 @@
 package dev.gpuprocess.internal.engine;
 
-import dev.gpuprocess.progress.Step;
-import dev.gpuprocess.progress.StepListener;
+import dev.gpuprocess.report.Step;
+import dev.gpuprocess.report.StepListener;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -60,7 +60,7 @@ public final class StepRecorder {
   }
 
   /** A step as an event of Java Flight Recorder. */
-  @Name("dev.gpuprocess.progress.Step")
+  @Name("dev.gpuprocess.report.Step")
   @Label("GPU process step")
   @Category("GPU process")
   @Description("One step of taking a process off its GPU or bringing it back")

@@ -19,7 +19,7 @@ import dev.gpuprocess.internal.state.Journal;
 import dev.gpuprocess.internal.state.JournalEntry;
 import dev.gpuprocess.internal.state.ProcessHistory;
 import dev.gpuprocess.internal.state.ProcessLock;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;

@@ -12,7 +12,7 @@ import dev.gpuprocess.internal.state.Generation;
 import dev.gpuprocess.internal.state.ImageEntry;
 import dev.gpuprocess.internal.state.Journal;
 import dev.gpuprocess.internal.state.ProcessLock;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.spi.GpuPlugin;
 import java.nio.file.Path;
 import java.util.ArrayList;

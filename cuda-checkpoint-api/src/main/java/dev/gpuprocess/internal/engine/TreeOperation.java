@@ -11,7 +11,7 @@ import dev.gpuprocess.internal.linux.Descriptors;
 import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.internal.time.Durations;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -55,7 +55,7 @@ public final class TreeOperation {
   private final ProcessLock.Kind kind;
   private final List<ProcessOperation> members = new ArrayList<>();
 
-  /** The lock of a root that is no member; null if the root is a member. */
+  /** The lock of a root that is not a member; null if the root is a member. */
   private @Nullable ProcessLock rootLock;
 
   private final long began = System.nanoTime();
@@ -249,12 +249,12 @@ public final class TreeOperation {
     return Duration.ofNanos(System.nanoTime() - began);
   }
 
-  /** Returns the common state in which the members were found; null if there is none. */
+  /** Returns the common state in which the members were found; else null. */
   @Nullable ProcessState before() {
     return common(ProcessOperation::before);
   }
 
-  /** Returns the common state of the members now; null if there is none, or it cannot be read. */
+  /** Returns the common state of the members now; else null, or it cannot be read. */
   @Nullable ProcessState stateNow() {
     return common(ProcessOperation::stateIfAnswered);
   }
@@ -282,13 +282,13 @@ public final class TreeOperation {
     return members.stream().anyMatch(each -> each.pid() == pid);
   }
 
-  /** Reads the state of a process that is no member; empty if it has none or has exited. */
+  /** Reads the state of a process that is not a member; empty if it has none or has exited. */
   public Optional<ProcessState> stateOf(int other) {
     return ProcessIdentity.of(other).flatMap(process -> Optional.ofNullable(ask(process).value()));
   }
 
   /**
-   * Returns whether the driver reports that a process that is no member has no CUDA state.
+   * Returns whether the driver reports that a process that is not a member has no CUDA state.
    *
    * @param other a process that is neither stopped nor traced: the driver would not answer
    */

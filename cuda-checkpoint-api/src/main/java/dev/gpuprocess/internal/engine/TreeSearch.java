@@ -15,7 +15,7 @@ import dev.gpuprocess.internal.proc.CudaLibrary;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.state.Journal;
 import dev.gpuprocess.internal.state.JournalEntry;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.LinkedHashSet;
@@ -63,8 +63,8 @@ public final class TreeSearch {
    *
    * @param pid the pid of the root
    * @param verb for exceptions
-   * @throws NoSuchProcessException when there is no such process, and the journal has no member of
-   *     its tree
+   * @throws NoSuchProcessException when the process does not exist, and the journal has no member
+   *     of its tree
    */
   public static TrackedTree find(EngineContext context, long pid, String verb) {
     ProcessIdentity root =
@@ -104,8 +104,8 @@ public final class TreeSearch {
   /**
    * Returns the process with a pid.
    *
-   * @throws NoSuchProcessException when there is none, or it has exited; for a zombie the message
-   *     names the parent that has not reaped it
+   * @throws NoSuchProcessException when it does not exist, or it has exited; for a zombie the
+   *     message names the parent that has not reaped it
    */
   public static ProcessIdentity aliveRoot(EngineContext context, long pid, String verb) {
     return alive(pid).orElseThrow(() -> absent(context, pid, verb));

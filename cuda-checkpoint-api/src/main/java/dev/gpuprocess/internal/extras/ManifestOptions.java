@@ -7,7 +7,7 @@ import dev.gpuprocess.options.Cgroups;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.Mounts;
 import dev.gpuprocess.options.RestoreOptions;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.spi.GpuPlugin;
 import java.util.List;
 import java.util.Optional;

@@ -8,7 +8,7 @@ import dev.gpuprocess.internal.linux.Leftovers;
 import dev.gpuprocess.internal.linux.Ownership;
 import dev.gpuprocess.internal.linux.PinnedDirectory;
 import dev.gpuprocess.internal.linux.StagingName;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;

@@ -15,7 +15,7 @@ import dev.gpuprocess.internal.linux.PinnedDirectory;
 import dev.gpuprocess.internal.linux.UnreadableImage;
 import dev.gpuprocess.internal.text.Bytes;
 import dev.gpuprocess.internal.time.WorkLimit;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.io.RandomAccessFile;

@@ -112,9 +112,9 @@ public record ImageDirectory(Path path, Manifest manifest, boolean isMadeHere) {
    *
    * @param directory an image
    * @return the image, its files not yet verified
-   * @throws ImageException with reason MISSING when there is no image; with reason FORMAT when
-   *     another version wrote it; with reason CORRUPT when the manifest was altered; with reason
-   *     NOT_TRUSTED when another user could have written it
+   * @throws ImageException with reason MISSING when the directory has no image; with reason FORMAT
+   *     when another version wrote it; with reason CORRUPT when the manifest was altered; with
+   *     reason NOT_TRUSTED when another user could have written it
    */
   public static ImageDirectory open(Path directory) {
     return open(directory, null);
@@ -126,10 +126,10 @@ public record ImageDirectory(Path path, Manifest manifest, boolean isMadeHere) {
    * @param directory an image
    * @param key the key it was made with; null for none
    * @return the image, its files not yet verified
-   * @throws ImageException with reason MISSING when there is no image; with reason FORMAT when
-   *     another version wrote it; with reason CORRUPT when the manifest was altered; with reason
-   *     NOT_TRUSTED when another user could have written it, or it was made with another key or
-   *     none
+   * @throws ImageException with reason MISSING when the directory has no image; with reason FORMAT
+   *     when another version wrote it; with reason CORRUPT when the manifest was altered; with
+   *     reason NOT_TRUSTED when another user could have written it, or it was made with another key
+   *     or none
    */
   public static ImageDirectory open(Path directory, @Nullable ImageKey key) {
     return open(directory, key, false);
@@ -143,10 +143,10 @@ public record ImageDirectory(Path path, Manifest manifest, boolean isMadeHere) {
    * @param directory an image
    * @param key the key it was made with; null for none
    * @return the image, its files not yet verified
-   * @throws ImageException with reason MISSING when there is no image; with reason FORMAT when
-   *     another version wrote it; with reason CORRUPT when the manifest was altered; with reason
-   *     NOT_TRUSTED when it was made with another key or none, or there is no key and another user
-   *     could have written it
+   * @throws ImageException with reason MISSING when the directory has no image; with reason FORMAT
+   *     when another version wrote it; with reason CORRUPT when the manifest was altered; with
+   *     reason NOT_TRUSTED when it was made with another key or none, or there is no key and
+   *     another user could have written it
    */
   public static ImageDirectory openToCopy(Path directory, @Nullable ImageKey key) {
     return open(directory, key, key != null);

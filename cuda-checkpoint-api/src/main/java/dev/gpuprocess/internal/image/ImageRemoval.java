@@ -7,7 +7,7 @@ import dev.gpuprocess.internal.linux.DurableFiles;
 import dev.gpuprocess.internal.linux.FileHold;
 import dev.gpuprocess.internal.linux.PinnedDirectory;
 import dev.gpuprocess.internal.linux.StagingName;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.FileSystemException;
 import java.nio.file.Files;

@@ -6,7 +6,7 @@ import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.internal.linux.Descriptors;
 import dev.gpuprocess.internal.linux.DurableFiles;
 import dev.gpuprocess.internal.linux.PinnedDirectory;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.FileSystemException;
 import java.nio.file.Files;

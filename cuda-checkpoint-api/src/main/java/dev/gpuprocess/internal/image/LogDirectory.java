@@ -10,7 +10,7 @@ import dev.gpuprocess.internal.linux.DurableFiles;
 import dev.gpuprocess.internal.linux.Leftovers;
 import dev.gpuprocess.internal.linux.Ownership;
 import dev.gpuprocess.internal.proc.ProcFs;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.io.RandomAccessFile;
 import java.nio.charset.StandardCharsets;

@@ -16,7 +16,7 @@ import dev.gpuprocess.internal.linux.Ownership;
 import dev.gpuprocess.internal.linux.PinnedDirectory;
 import dev.gpuprocess.internal.state.ImageEntry;
 import dev.gpuprocess.internal.time.WorkLimit;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.FileSystemException;
 import java.nio.file.Files;

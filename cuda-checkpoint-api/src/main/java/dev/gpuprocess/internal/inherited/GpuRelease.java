@@ -12,7 +12,7 @@ import dev.gpuprocess.internal.remote.RemoteWork;
 import dev.gpuprocess.internal.remote.StoppedThreads;
 import dev.gpuprocess.internal.remote.SystemCall;
 import dev.gpuprocess.internal.remote.UntraceableException;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.FileSystemException;
 import java.nio.file.Path;
@@ -28,10 +28,10 @@ import java.util.regex.Pattern;
  * becomes one of {@code /dev/null}, so that its number stays in use, and each mapping becomes
  * inaccessible memory, so that its addresses stay in use.
  *
- * <p>All threads of the child are stopped meanwhile, so that none of them closes or unmaps a device
- * file after it was found, and gets another file or mapping in its place. If this JVM is killed at
- * any moment, the child continues with some of the device files released and nothing else changed.
- * The rest can be released later. The child can do without them, since it cannot use CUDA.
+ * <p>All threads of the child are stopped during this, so that none of them closes or unmaps a
+ * device file after it was found, and gets another file or mapping in its place. If this JVM is
+ * killed at any moment, the child continues with some of the device files released and nothing else
+ * changed. The rest can be released later. The child can do without them, since it cannot use CUDA.
  */
 public final class GpuRelease {
 
@@ -74,11 +74,11 @@ public final class GpuRelease {
    * @throws NotReleasableException if the process has no such device
    */
   private static int openNullDevice(int pid) throws NotReleasableException {
-    Path path = Path.of("/proc", Integer.toString(pid), "root", "dev", "null");
+    Path path = ProcFs.file(pid, "root", "dev", "null");
     try {
       int held = Descriptors.hold(path); // harmless, whatever the file is
       try {
-        Path same = Path.of("/proc/self/fd", Integer.toString(held));
+        Path same = ProcFs.descriptor(held);
         if (FileNode.at(same).filter(GpuRelease::isNullDevice).isEmpty()) {
           throw new NotReleasableException("its /dev/null is another file");
         }

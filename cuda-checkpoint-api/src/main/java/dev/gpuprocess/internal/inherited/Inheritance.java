@@ -9,7 +9,7 @@ import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.remote.RestoreThread;
 import dev.gpuprocess.internal.remote.UntraceableException;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;

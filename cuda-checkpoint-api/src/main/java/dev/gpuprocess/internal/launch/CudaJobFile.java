@@ -108,7 +108,7 @@ public final class CudaJobFile {
    *
    * @return empty if the driver uses none, the environment of the process names one already, or the
    *     variable is to be removed from it
-   * @throws IOException when there is no directory for it
+   * @throws IOException when no directory for it can be made
    */
   public static Optional<CudaJobFile> of(
       LaunchOptions options, CudaDriver cuda, StateDirectory state) throws IOException {
@@ -249,7 +249,7 @@ public final class CudaJobFile {
   /**
    * Returns the file that the environment of a process names.
    *
-   * @return the path in its mount namespace; empty if there is none, or no such process
+   * @return the path in its mount namespace; else empty, or no such process
    * @throws ProcessUnreadableException when that may not be read
    */
   public static Optional<Path> named(int pid) {

@@ -6,7 +6,7 @@ import dev.gpuprocess.internal.linux.PacketSocketPair;
 import dev.gpuprocess.internal.linux.PidDescriptor;
 import dev.gpuprocess.internal.proc.Signals;
 import dev.gpuprocess.internal.text.NativePath;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;

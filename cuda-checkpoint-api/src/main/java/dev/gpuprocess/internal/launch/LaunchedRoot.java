@@ -16,7 +16,7 @@ import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.internal.time.Uninterrupted;
 import dev.gpuprocess.options.LaunchOptions;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.io.InputStream;
 import java.nio.file.Path;
@@ -122,7 +122,7 @@ public final class LaunchedRoot {
   /**
    * Creates the channel for the requests of a process.
    *
-   * @throws FixAndRetryException with a LAUNCH reason when there is no directory for it
+   * @throws FixAndRetryException with a LAUNCH reason when no directory for it can be made
    */
   public static RequestChannel requests(LaunchOptions options) {
     try {

@@ -6,7 +6,7 @@ import dev.gpuprocess.internal.linux.NativeCallException;
 import dev.gpuprocess.internal.linux.PidDescriptor;
 import dev.gpuprocess.internal.linux.Processes;
 import dev.gpuprocess.internal.state.Journal;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.Optional;

@@ -64,7 +64,7 @@ record NativeFile(Path path, byte[] content) {
    *
    * @param name such as {@link #LAUNCHER}
    * @return its path
-   * @throws IOException when there is no directory for it
+   * @throws IOException when no directory for it can be made
    */
   static synchronized Path installed(String name) throws IOException {
     Path known = installedIn;

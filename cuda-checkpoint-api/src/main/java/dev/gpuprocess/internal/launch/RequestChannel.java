@@ -7,7 +7,7 @@ import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.internal.time.IoFunction;
 import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.options.LaunchOptions;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.net.StandardProtocolFamily;
 import java.net.UnixDomainSocketAddress;
@@ -78,7 +78,7 @@ public final class RequestChannel implements AutoCloseable {
   /**
    * Chooses the names; nothing is created yet.
    *
-   * @throws IOException when there is no directory for it
+   * @throws IOException when no directory for it can be made
    */
   static RequestChannel of(LaunchOptions options) throws IOException {
     byte[] random = new byte[NAME_BYTES];

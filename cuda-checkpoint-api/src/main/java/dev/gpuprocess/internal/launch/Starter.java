@@ -15,7 +15,7 @@ import dev.gpuprocess.internal.text.NativePath;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.options.LaunchOptions;
 import dev.gpuprocess.options.LaunchOptions.Output;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.InputStream;
@@ -55,7 +55,7 @@ final class Starter implements AutoCloseable {
   private @Nullable OutputPipe error;
 
   /**
-   * Creates a starter; nothing is done yet.
+   * Creates a starter, which starts nothing yet.
    *
    * @param requests the channel for requests for snapshots; null for a process that makes none
    * @param jobFile the job file of the process; null for none

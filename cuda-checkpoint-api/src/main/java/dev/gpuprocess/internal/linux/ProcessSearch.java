@@ -2,7 +2,7 @@ package dev.gpuprocess.internal.linux;
 
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.proc.ProcFs;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.nio.file.Files;
 import java.util.List;
 import java.util.Optional;

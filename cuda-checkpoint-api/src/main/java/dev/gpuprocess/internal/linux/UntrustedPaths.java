@@ -96,7 +96,7 @@ public final class UntrustedPaths {
    * @param pid a process
    * @param limit how long to wait
    * @return what the work returns
-   * @throws NoSuchFileException when there is no such process
+   * @throws NoSuchFileException when the process does not exist
    * @throws IOException when this JVM may not use the credentials, or when the time is up
    */
   public static <T> T as(int pid, Duration limit, IoFunction<UntrustedPaths, T> work)
@@ -107,7 +107,7 @@ public final class UntrustedPaths {
   /**
    * Works in the same way below the working directory of the process.
    *
-   * @throws NoSuchFileException when there is no such process
+   * @throws NoSuchFileException when the process does not exist
    * @throws IOException when this JVM may not use the credentials, or when the time is up
    */
   public static <T> T asInWorkingDirectory(

@@ -28,7 +28,7 @@ final class BuildId {
 
   private BuildId() {}
 
-  /** Returns the build id in hexadecimal; empty if there is none, or the file is not in ELF. */
+  /** Returns the build id in hexadecimal; else empty, or the file is not in ELF. */
   static Optional<String> of(RandomAccessFile file) throws IOException {
     byte[] head = read(file, 0, HEADER_BYTES);
     if (head.length < HEADER_BYTES || !Arrays.equals(MAGIC, Arrays.copyOf(head, MAGIC.length))) {

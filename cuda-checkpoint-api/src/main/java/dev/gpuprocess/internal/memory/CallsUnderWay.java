@@ -8,7 +8,7 @@ import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.remote.ThreadStacks;
 import dev.gpuprocess.internal.remote.UntraceableException;
 import dev.gpuprocess.internal.time.Polling;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;

@@ -8,7 +8,7 @@ import dev.gpuprocess.internal.proc.ControlGroup;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.remote.UntraceableException;
 import dev.gpuprocess.internal.text.Bytes;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.util.List;
 import java.util.OptionalDouble;

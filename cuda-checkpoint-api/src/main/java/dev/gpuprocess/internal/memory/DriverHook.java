@@ -15,7 +15,7 @@ import dev.gpuprocess.internal.remote.RestoreThread;
 import dev.gpuprocess.internal.remote.SystemCall;
 import dev.gpuprocess.internal.remote.UntraceableException;
 import dev.gpuprocess.internal.time.Polling;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.List;

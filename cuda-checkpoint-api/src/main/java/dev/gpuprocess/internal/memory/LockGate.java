@@ -12,7 +12,7 @@ import dev.gpuprocess.internal.remote.RemoteThread;
 import dev.gpuprocess.internal.remote.SystemCall;
 import dev.gpuprocess.internal.remote.UntraceableException;
 import dev.gpuprocess.internal.remote.UntraceableException.Reason;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.AccessDeniedException;
 import java.time.Duration;

@@ -11,7 +11,7 @@ import dev.gpuprocess.internal.remote.RemoteCalls;
 import dev.gpuprocess.internal.remote.RemoteThread;
 import dev.gpuprocess.internal.remote.SystemCall;
 import dev.gpuprocess.internal.remote.UntraceableException;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -21,8 +21,8 @@ import java.util.concurrent.CompletableFuture;
 /**
  * Replaces save files that CRIU could not find by anonymous memory, piece by piece. Each piece is
  * copied to other memory of the process, which is then moved over the mapping of the file in one
- * step, so the process has its bytes at every moment. The process must not write to that memory
- * meanwhile. It does not while it is suspended, since only the driver knows the address.
+ * step, so the process has its bytes at every moment. The process must not write to that memory at
+ * the same time. It does not while it is suspended, since only the driver knows the address.
  */
 public final class OwnMemory {
 

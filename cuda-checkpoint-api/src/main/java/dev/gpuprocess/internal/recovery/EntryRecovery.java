@@ -5,7 +5,7 @@ import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.state.Journal;
 import dev.gpuprocess.internal.state.JournalEntry;
 import dev.gpuprocess.internal.state.ProcessLock;
-import dev.gpuprocess.progress.RecoveryOutcome;
+import dev.gpuprocess.report.RecoveryOutcome;
 import java.util.function.Supplier;
 
 /** The recovery for one journal entry. */

@@ -1,8 +1,8 @@
 package dev.gpuprocess.internal.recovery;
 
 import dev.gpuprocess.internal.engine.StateHandle;
-import dev.gpuprocess.process.ProcessIdentity;
-import dev.gpuprocess.progress.RecoveryOutcome;
+import dev.gpuprocess.report.ProcessIdentity;
+import dev.gpuprocess.report.RecoveryOutcome;
 import org.jspecify.annotations.Nullable;
 
 /**

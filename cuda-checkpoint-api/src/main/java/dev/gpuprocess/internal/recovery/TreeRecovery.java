@@ -18,8 +18,8 @@ import dev.gpuprocess.internal.linux.ProcessSearch;
 import dev.gpuprocess.internal.state.Journal;
 import dev.gpuprocess.internal.state.JournalEntry;
 import dev.gpuprocess.internal.state.ProcessLock;
-import dev.gpuprocess.process.ProcessIdentity;
-import dev.gpuprocess.progress.RecoveryOutcome;
+import dev.gpuprocess.report.ProcessIdentity;
+import dev.gpuprocess.report.RecoveryOutcome;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -48,7 +48,7 @@ final class TreeRecovery {
   private final List<RecoveredProcess> found = new ArrayList<>();
 
   /**
-   * Creates a recovery; nothing is done yet.
+   * Creates a recovery, which changes nothing yet.
    *
    * @param root the root of the tree
    * @param entries the entries of its members, at least one, all of dead controllers

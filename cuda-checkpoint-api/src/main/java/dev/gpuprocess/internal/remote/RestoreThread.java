@@ -3,7 +3,7 @@ package dev.gpuprocess.internal.remote;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.remote.UntraceableException.Reason;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.util.List;
 import java.util.Map;
 import java.util.regex.Pattern;

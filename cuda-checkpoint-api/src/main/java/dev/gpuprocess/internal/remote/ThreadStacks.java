@@ -5,7 +5,7 @@ import dev.gpuprocess.internal.linux.Ptrace;
 import dev.gpuprocess.internal.remote.Registers.Name;
 import dev.gpuprocess.internal.remote.UntraceableException.Reason;
 import dev.gpuprocess.internal.time.Durations;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.ArrayList;

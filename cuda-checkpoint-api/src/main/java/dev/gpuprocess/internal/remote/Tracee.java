@@ -6,7 +6,7 @@ import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.Signals;
 import dev.gpuprocess.internal.remote.UntraceableException.Reason;
 import dev.gpuprocess.internal.time.Uninterrupted;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.util.Optional;
 import java.util.Set;
 

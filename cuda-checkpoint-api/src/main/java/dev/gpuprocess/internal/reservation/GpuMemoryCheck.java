@@ -14,7 +14,7 @@ import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.state.GpuUsage;
 import dev.gpuprocess.internal.state.ProcessLock;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;

@@ -6,7 +6,7 @@ import dev.gpuprocess.internal.linux.Descriptors;
 import dev.gpuprocess.internal.linux.ProcessSearch;
 import dev.gpuprocess.internal.state.NamedLock;
 import dev.gpuprocess.internal.state.StateDirectory;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.ArrayList;

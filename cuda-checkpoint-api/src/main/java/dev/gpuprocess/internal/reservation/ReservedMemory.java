@@ -4,7 +4,7 @@ import dev.gpuprocess.cuda.Gpu;
 import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.proc.ProcFs;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.time.Duration;
 import java.util.Map;
 import java.util.Optional;

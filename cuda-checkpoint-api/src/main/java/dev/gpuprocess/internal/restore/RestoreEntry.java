@@ -11,7 +11,7 @@ import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.state.GpuUsage;
 import dev.gpuprocess.internal.state.Journal;
 import dev.gpuprocess.internal.time.Polling;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.time.Duration;
 
 /**

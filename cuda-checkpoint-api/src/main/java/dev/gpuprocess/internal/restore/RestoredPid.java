@@ -10,6 +10,7 @@ import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.internal.time.Durations;
+import dev.gpuprocess.internal.time.Uninterrupted;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -17,7 +18,6 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.concurrent.ThreadLocalRandom;
-import java.util.concurrent.locks.LockSupport;
 
 /**
  * The pid that a process has in its image and gets again: its locks, and the wait until the pid is
@@ -105,7 +105,7 @@ final class RestoredPid {
       if (System.nanoTime() - begin > Durations.nanos(limit(holder.get()))) {
         throw new PidTakenException(message(holder.get()), Failure.of("restore", manifest.pid()));
       }
-      LockSupport.parkNanos(POLL_NANOS);
+      Uninterrupted.pause(POLL_NANOS);
     }
   }
 

@@ -7,7 +7,7 @@ import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.linux.SmallFile;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.text.Printable;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
@@ -147,7 +147,7 @@ public final class Journal {
    * recovery finds a partial image. A process can have several such entries. If the write fails,
    * the next dump to the same directory finds the partial image.
    *
-   * @param log the directory of CRIU's log; null if there is none
+   * @param log the directory of CRIU's log; else null
    * @return the entry, to be closed when the image is complete or gone
    */
   public ImageEntry writeImage(int pid, Path image, @Nullable Path log) {
@@ -429,7 +429,7 @@ public final class Journal {
     }
   }
 
-  /** Parses an entry; empty if there is none, or the file is invalid. */
+  /** Parses an entry; else empty, or the file is invalid. */
   private Optional<JournalEntry> parsed(Path file) throws IOException {
     try {
       return Optional.of(JournalEntry.parse(state.files().get("read", () -> SmallFile.read(file))));

@@ -5,7 +5,7 @@ import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.linux.ProcessSearch;
 import dev.gpuprocess.internal.proc.AddressRange;
 import dev.gpuprocess.internal.text.NativePath;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.io.StringReader;
 import java.io.StringWriter;

@@ -16,7 +16,7 @@ public final class NamedLock implements AutoCloseable {
    * The content of a lock's file: a line about the holder, and a note for the next holder.
    *
    * @param holder the holder that wrote it; empty if that is not readable
-   * @param note one line; empty if there is none
+   * @param note one line; else empty
    */
   record Content(Optional<LockHolder> holder, String note) {
 
@@ -57,7 +57,7 @@ public final class NamedLock implements AutoCloseable {
     }
   }
 
-  /** Returns the last note, of this holder or an earlier one; empty if there is none. */
+  /** Returns the last note, of this holder or an earlier one; else empty. */
   public String note() {
     return note;
   }

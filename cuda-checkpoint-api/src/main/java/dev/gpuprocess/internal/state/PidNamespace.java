@@ -2,7 +2,7 @@ package dev.gpuprocess.internal.state;
 
 import dev.gpuprocess.cuda.GpuReading;
 import dev.gpuprocess.internal.linux.ProcessKey;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 
 /**
  * Whether the pids that NVML reports are those of our pid namespace. Some drivers translate pids

@@ -1,7 +1,7 @@
 package dev.gpuprocess.internal.state;
 
 import dev.gpuprocess.internal.text.NativePath;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.nio.file.Path;
 import java.time.Instant;
 import java.util.Properties;

@@ -190,7 +190,7 @@ public final class ProcessLock {
 
   /**
    * Records that CRIU is about to stop or create the process, or has finished; other controllers do
-   * not read its state in between.
+   * not read its state at that moment.
    */
   public synchronized void atCriu(boolean now) {
     holder = holder.atCriu(now);

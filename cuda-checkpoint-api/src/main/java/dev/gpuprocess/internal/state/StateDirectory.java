@@ -243,7 +243,7 @@ public record StateDirectory(Path path, Duration limit) {
     }
   }
 
-  /** Returns the note of the last holder of a lock; empty if there is none. */
+  /** Returns the note of the last holder of a lock; else empty. */
   public String note(String name) throws IOException {
     Path file = file(name);
     return files().get("read " + name, () -> isThere() ? content(file).note() : "");
@@ -284,7 +284,7 @@ public record StateDirectory(Path path, Duration limit) {
   /**
    * Checks whether verbs can use it; changes nothing.
    *
-   * @return the obstacle; empty if there is none
+   * @return the obstacle; else empty
    */
   public Optional<String> obstacle() {
     try {

@@ -31,7 +31,7 @@ public final class Printable {
    * @param text anything
    * @param most how many of its characters to keep
    * @return one line: control, format and separator characters as Java writes them, such as {@code
-   *     \n} or {@code \}{@code u001b}, and {@code ...} in place of the rest
+   *     \n} or {@code \}{@code u001b}, and {@code ...} instead of the rest
    */
   public static String of(String text, int most) {
     int shown = Math.min(text.length(), most);

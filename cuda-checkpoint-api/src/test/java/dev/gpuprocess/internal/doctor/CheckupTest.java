@@ -6,7 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.contract.Workload;
-import dev.gpuprocess.doctor.Finding;
+import dev.gpuprocess.report.Finding;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;

@@ -3,9 +3,9 @@ package dev.gpuprocess.internal.doctor;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.gpuprocess.doctor.Finding;
-import dev.gpuprocess.doctor.Finding.Severity;
 import dev.gpuprocess.internal.proc.Capabilities;
+import dev.gpuprocess.report.Finding;
+import dev.gpuprocess.report.Finding.Severity;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

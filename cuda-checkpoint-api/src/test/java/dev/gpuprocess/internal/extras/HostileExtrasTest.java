@@ -14,7 +14,7 @@ import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.internal.launch.CarriedNativeFile;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.state.StateDirectory;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;

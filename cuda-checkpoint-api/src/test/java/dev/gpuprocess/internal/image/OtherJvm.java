@@ -5,7 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.internal.time.WorkLimit;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.UncheckedIOException;

@@ -20,7 +20,7 @@ import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.linux.DirectoryMaker;
 import dev.gpuprocess.internal.linux.DurableFiles;
 import dev.gpuprocess.internal.linux.StagingName;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.FileStore;
 import java.nio.file.Files;

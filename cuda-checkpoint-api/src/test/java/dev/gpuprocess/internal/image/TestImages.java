@@ -16,7 +16,7 @@ import dev.gpuprocess.internal.linux.IoExecutor;
 import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.internal.linux.PinnedDirectory;
 import dev.gpuprocess.internal.time.WorkLimit;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.ByteBuffer;

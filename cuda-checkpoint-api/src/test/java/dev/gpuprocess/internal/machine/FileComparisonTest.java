@@ -13,7 +13,7 @@ import dev.gpuprocess.image.MappedFile;
 import dev.gpuprocess.internal.text.NativePath;
 import dev.gpuprocess.options.FileValidation;
 import dev.gpuprocess.options.RestoreOptions;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;

@@ -16,7 +16,7 @@ import dev.gpuprocess.internal.linux.ProcessMemory;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.SaveFileMappings;
 import dev.gpuprocess.internal.remote.UntraceableException;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.List;

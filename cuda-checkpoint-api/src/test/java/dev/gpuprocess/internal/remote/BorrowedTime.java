@@ -3,7 +3,7 @@ package dev.gpuprocess.internal.remote;
 import dev.gpuprocess.contract.Figures;
 import dev.gpuprocess.fixtures.Captive;
 import dev.gpuprocess.internal.linux.Ptrace;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.time.Duration;
 import java.util.Arrays;
 

@@ -7,7 +7,7 @@ import dev.gpuprocess.fixtures.Captive;
 import dev.gpuprocess.internal.linux.Descriptors;
 import dev.gpuprocess.internal.proc.LifeSign;
 import dev.gpuprocess.internal.proc.ProcFs;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;

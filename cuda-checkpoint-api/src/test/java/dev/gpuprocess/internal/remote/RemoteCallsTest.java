@@ -13,7 +13,7 @@ import dev.gpuprocess.internal.linux.LibcFunctions;
 import dev.gpuprocess.internal.linux.NativeLibraries;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.Standstill;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

@@ -14,7 +14,7 @@ import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.internal.cuda.LibCuda;
 import dev.gpuprocess.options.HostMemory;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;

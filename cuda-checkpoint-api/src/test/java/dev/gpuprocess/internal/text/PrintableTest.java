@@ -5,12 +5,12 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.OutsideUse;
-import dev.gpuprocess.doctor.Finding;
-import dev.gpuprocess.doctor.Finding.Severity;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.UnsupportedResource;
 import dev.gpuprocess.image.DumpedFile;
+import dev.gpuprocess.report.Finding;
+import dev.gpuprocess.report.Finding.Severity;
 import org.junit.jupiter.api.Test;
 
 /** Hostile names in messages and logs. */
@@ -60,7 +60,7 @@ class PrintableTest {
     assertHarmless(finding.toString());
     assertHarmless(finding.what());
     assertFalse(
-        new dev.gpuprocess.doctor.Diagnosis(java.util.List.of(finding))
+        new dev.gpuprocess.report.Diagnosis(java.util.List.of(finding))
             .toString()
             .lines()
             .anyMatch(line -> line.startsWith("OK")));

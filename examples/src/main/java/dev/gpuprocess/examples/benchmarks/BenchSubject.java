@@ -1,7 +1,7 @@
 package dev.gpuprocess.examples.benchmarks;
 
 import dev.gpuprocess.examples.demo.Await;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.io.InputStream;
 import java.nio.file.Path;

@@ -2,10 +2,10 @@ package dev.gpuprocess.examples.benchmarks;
 
 import dev.gpuprocess.contract.PlainImage;
 import dev.gpuprocess.criu.RpcCriuDriver;
-import dev.gpuprocess.doctor.Finding;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.RestoreOptions;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.Finding;
+import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.spi.CriuDriver;
 import java.io.IOException;
 import java.nio.file.Files;

@@ -3,7 +3,7 @@ package dev.gpuprocess.examples.bus;
 import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.ProcessImage;
-import dev.gpuprocess.progress.Step;
+import dev.gpuprocess.report.Step;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Locale;

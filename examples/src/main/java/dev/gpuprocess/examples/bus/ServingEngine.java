@@ -2,7 +2,7 @@ package dev.gpuprocess.examples.bus;
 
 import dev.gpuprocess.examples.demo.Await;
 import dev.gpuprocess.examples.demo.Machine;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.io.InputStream;
 import java.net.HttpURLConnection;

@@ -14,7 +14,7 @@ import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.options.RetentionPolicy;
-import dev.gpuprocess.progress.SkippedSnapshot;
+import dev.gpuprocess.report.SkippedSnapshot;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Map;

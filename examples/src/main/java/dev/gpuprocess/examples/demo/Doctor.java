@@ -1,8 +1,8 @@
 package dev.gpuprocess.examples.demo;
 
 import dev.gpuprocess.GpuCheckpoints;
-import dev.gpuprocess.doctor.Diagnosis;
 import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.report.Diagnosis;
 import java.io.PrintStream;
 import java.nio.file.Path;
 import java.util.List;

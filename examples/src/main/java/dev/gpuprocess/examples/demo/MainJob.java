@@ -5,8 +5,8 @@ import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.fixtures.Counter;
-import dev.gpuprocess.process.ProcessIdentity;
-import dev.gpuprocess.progress.Step;
+import dev.gpuprocess.report.ProcessIdentity;
+import dev.gpuprocess.report.Step;
 import java.time.Duration;
 import java.util.List;
 

@@ -1,7 +1,7 @@
 package dev.gpuprocess.examples.demo;
 
-import dev.gpuprocess.progress.Step;
-import dev.gpuprocess.progress.StepListener;
+import dev.gpuprocess.report.Step;
+import dev.gpuprocess.report.StepListener;
 import java.io.PrintStream;
 import java.util.ArrayDeque;
 import java.util.ArrayList;

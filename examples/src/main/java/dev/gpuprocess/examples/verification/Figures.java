@@ -1,6 +1,6 @@
 package dev.gpuprocess.examples.verification;
 
-import dev.gpuprocess.progress.Step;
+import dev.gpuprocess.report.Step;
 import java.util.List;
 import java.util.Locale;
 import java.util.stream.Collectors;

@@ -17,7 +17,7 @@ import dev.gpuprocess.fixtures.Signal;
 import dev.gpuprocess.fixtures.Workload;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
-import dev.gpuprocess.progress.StepListener;
+import dev.gpuprocess.report.StepListener;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;

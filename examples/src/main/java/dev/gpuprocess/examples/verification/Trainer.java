@@ -5,7 +5,7 @@ import dev.gpuprocess.LaunchedProcess;
 import dev.gpuprocess.examples.demo.Await;
 import dev.gpuprocess.examples.demo.Scratch;
 import dev.gpuprocess.options.LaunchOptions;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.io.BufferedReader;
 import java.io.File;
 import java.io.IOException;

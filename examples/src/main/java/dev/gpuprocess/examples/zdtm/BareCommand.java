@@ -1,7 +1,7 @@
 package dev.gpuprocess.examples.zdtm;
 
 import dev.gpuprocess.examples.zdtm.Command.Ended;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;

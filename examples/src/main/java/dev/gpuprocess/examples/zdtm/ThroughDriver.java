@@ -1,7 +1,7 @@
 package dev.gpuprocess.examples.zdtm;
 
 import dev.gpuprocess.error.GpuCheckpointException;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.spi.CriuDriver;
 import dev.gpuprocess.spi.DumpListener;
 import dev.gpuprocess.spi.DumpRequest;

@@ -1,6 +1,6 @@
 package dev.gpuprocess.examples.zdtm;
 
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.nio.file.Path;
 import java.util.List;
 import org.jspecify.annotations.Nullable;

@@ -20,7 +20,7 @@ import dev.gpuprocess.internal.linux.NativeCallException;
 import dev.gpuprocess.internal.linux.Processes;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.options.DumpOptions;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.spi.DumpRequest;
 import java.nio.file.Path;
 import java.util.List;

@@ -24,7 +24,7 @@ import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.options.DumpOptions;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.spi.DumpListener;
 import dev.gpuprocess.spi.DumpRequest;
 import java.io.IOException;

@@ -6,7 +6,7 @@ import dev.gpuprocess.criu.internal.process.Conversation.Stage;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.internal.proc.ProcFs;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.spi.DumpListener;
 import dev.gpuprocess.spi.VetoException;
 import java.util.ArrayList;

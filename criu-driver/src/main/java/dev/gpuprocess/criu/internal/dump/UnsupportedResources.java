@@ -1,14 +1,14 @@
 package dev.gpuprocess.criu.internal.dump;
 
 import dev.gpuprocess.criu.internal.preflight.Preflight;
-import dev.gpuprocess.doctor.Finding;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.error.UnsupportedResource;
 import dev.gpuprocess.internal.proc.OpenFile;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.options.DumpOptions;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.Finding;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;

@@ -9,7 +9,7 @@ import dev.gpuprocess.internal.linux.UntrustedPaths;
 import dev.gpuprocess.internal.proc.FileNode;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.options.DumpOptions;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.OutputStream;

@@ -5,7 +5,7 @@ import dev.gpuprocess.criu.proto.Stats.restore_stats_entry;
 import dev.gpuprocess.criu.proto.Stats.stats_entry;
 import dev.gpuprocess.image.DumpReport;
 import dev.gpuprocess.internal.linux.Libc;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.spi.RestoreReport;
 import java.io.IOException;
 import java.nio.ByteBuffer;

@@ -1,10 +1,10 @@
 package dev.gpuprocess.criu.internal.preflight;
 
-import dev.gpuprocess.doctor.Finding;
-import dev.gpuprocess.doctor.Finding.Severity;
 import dev.gpuprocess.error.UnsupportedResource;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.report.Finding;
+import dev.gpuprocess.report.Finding.Severity;
 import java.util.ArrayList;
 import java.util.EnumMap;
 import java.util.LinkedHashMap;

@@ -1,14 +1,14 @@
 package dev.gpuprocess.criu.internal.preflight;
 
-import dev.gpuprocess.doctor.Finding;
-import dev.gpuprocess.doctor.Finding.Severity;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.proc.Capabilities;
 import dev.gpuprocess.internal.proc.Capabilities.Capability;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.options.DumpOptions;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.Finding;
+import dev.gpuprocess.report.Finding.Severity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.util.List;
 
 /** Examines a process tree for what CRIU would refuse to dump. Does not touch the tree. */

@@ -1,11 +1,11 @@
 package dev.gpuprocess.criu.internal.preflight;
 
-import dev.gpuprocess.doctor.Finding.Severity;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.SocketTables;
 import dev.gpuprocess.internal.proc.TcpSocket;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.External;
+import dev.gpuprocess.report.Finding.Severity;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

@@ -1,10 +1,10 @@
 package dev.gpuprocess.criu.internal.preflight;
 
-import dev.gpuprocess.doctor.Finding.Severity;
 import dev.gpuprocess.internal.linux.Processes;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.Finding.Severity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.util.Set;
 import java.util.TreeSet;
 

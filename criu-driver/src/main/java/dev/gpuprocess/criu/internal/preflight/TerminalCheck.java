@@ -6,7 +6,7 @@ import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.External;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;

@@ -83,7 +83,7 @@ public final class Conversation {
    * How the conversation ended.
    *
    * @param message CRIU's reply, or null if CRIU exited without one or has to be killed
-   * @param givenUp the reason to kill CRIU, which still runs; null if there is none
+   * @param givenUp the reason to kill CRIU, which still runs; else null
    */
   record Reply(@Nullable criu_resp message, @Nullable GivenUpException givenUp) {
 

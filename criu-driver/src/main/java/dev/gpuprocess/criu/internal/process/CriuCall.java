@@ -5,7 +5,7 @@ import dev.gpuprocess.criu.proto.Rpc.criu_req;
 import dev.gpuprocess.internal.linux.ExitStatus;
 import dev.gpuprocess.internal.linux.NativeCallException;
 import dev.gpuprocess.internal.time.Deadline;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;

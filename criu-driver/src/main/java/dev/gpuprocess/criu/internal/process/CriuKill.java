@@ -6,7 +6,7 @@ import dev.gpuprocess.internal.linux.Processes;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.proc.Signals;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Collection;

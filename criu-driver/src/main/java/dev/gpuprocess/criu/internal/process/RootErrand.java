@@ -5,7 +5,7 @@ import dev.gpuprocess.criu.proto.Rpc.criu_req;
 import dev.gpuprocess.criu.proto.Rpc.criu_req_type;
 import dev.gpuprocess.internal.linux.DurableFiles;
 import dev.gpuprocess.internal.time.Deadline;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

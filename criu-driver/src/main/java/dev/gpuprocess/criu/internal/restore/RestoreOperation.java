@@ -27,7 +27,7 @@ import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.options.CpuCheck;
 import dev.gpuprocess.options.RestoreOptions;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.spi.RestoreListener;
 import dev.gpuprocess.spi.RestoreReport;
 import dev.gpuprocess.spi.RestoreRequest;

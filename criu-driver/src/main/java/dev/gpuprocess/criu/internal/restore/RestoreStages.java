@@ -5,7 +5,7 @@ import dev.gpuprocess.criu.internal.process.Conversation.Answer;
 import dev.gpuprocess.criu.internal.process.Conversation.Stage;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageException;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.spi.RestoreListener;
 import dev.gpuprocess.spi.VetoException;
 import org.jspecify.annotations.Nullable;

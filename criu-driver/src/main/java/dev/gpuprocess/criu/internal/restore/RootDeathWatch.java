@@ -2,7 +2,7 @@ package dev.gpuprocess.criu.internal.restore;
 
 import dev.gpuprocess.criu.internal.process.Conversation;
 import dev.gpuprocess.criu.internal.process.GivenUpException;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 
 /** Aborts a restore if the root of the tree has died, since CRIU would wait for it endlessly. */
 final class RootDeathWatch implements Conversation.Watch {

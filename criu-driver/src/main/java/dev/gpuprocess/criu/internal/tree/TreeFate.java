@@ -9,7 +9,7 @@ import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.proc.Signals;
 import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.internal.time.Uninterrupted;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.time.Duration;
 import java.util.EnumSet;
 import java.util.List;

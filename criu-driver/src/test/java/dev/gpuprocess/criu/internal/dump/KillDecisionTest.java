@@ -19,7 +19,7 @@ import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.proc.Signals;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.DumpOptions;
-import dev.gpuprocess.process.ProcessIdentity;
+import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.spi.DumpListener;
 import dev.gpuprocess.spi.DumpRequest;
 import dev.gpuprocess.spi.VetoException;

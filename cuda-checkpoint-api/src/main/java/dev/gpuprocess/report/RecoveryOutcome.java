@@ -1,4 +1,4 @@
-package dev.gpuprocess.progress;
+package dev.gpuprocess.report;
 
 /** What a recovery found out about one process, and did. */
 public enum RecoveryOutcome {

@@ -1,4 +1,4 @@
-package dev.gpuprocess.progress;
+package dev.gpuprocess.report;
 
 import java.time.Duration;
 

@@ -1,4 +1,4 @@
-package dev.gpuprocess.progress;
+package dev.gpuprocess.report;
 
 /**
  * A snapshot of a series that was due and was left out.

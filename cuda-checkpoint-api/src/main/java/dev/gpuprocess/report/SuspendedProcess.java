@@ -1,4 +1,4 @@
-package dev.gpuprocess.process;
+package dev.gpuprocess.report;
 
 import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.internal.text.Printable;

@@ -1,4 +1,4 @@
-package dev.gpuprocess.process;
+package dev.gpuprocess.report;
 
 import dev.gpuprocess.internal.proc.ProcFs;
 import java.util.Optional;
@@ -17,7 +17,7 @@ public record ProcessIdentity(int pid, long startTicks) {
    * Identifies the process that has a pid now.
    *
    * @param pid any number
-   * @return its identity; empty when there is no such process; a zombie still has one
+   * @return its identity; empty when the process does not exist; a zombie still has one
    * @throws dev.gpuprocess.error.ProcessUnreadableException when {@code /proc} cannot be read, for
    *     example because this JVM has too many files open
    */

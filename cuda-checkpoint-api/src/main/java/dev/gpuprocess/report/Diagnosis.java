@@ -1,4 +1,4 @@
-package dev.gpuprocess.doctor;
+package dev.gpuprocess.report;
 
 import dev.gpuprocess.GpuCheckpoints;
 import java.util.List;
