@@ -339,7 +339,7 @@ public final class ImageStore {
 
   private static String words(List<StoredImage> passed) {
     if (passed.isEmpty()) {
-      return "it has no images, name a directory that has some";
+      return "there is none, name a directory that has images";
     }
     List<String> first =
         passed.stream().limit(SKIPPED_IN_MESSAGE).map(StoredImage::toString).toList();

@@ -18,7 +18,6 @@ class ArchitectureTest {
       List.of(
           "dev.gpuprocess",
           "dev.gpuprocess.cuda",
-          "dev.gpuprocess.report",
           "dev.gpuprocess.error",
           "dev.gpuprocess.image",
           "dev.gpuprocess.internal.linux to dev.gpuprocess.criu",
@@ -26,7 +25,6 @@ class ArchitectureTest {
           "dev.gpuprocess.internal.text to dev.gpuprocess.criu",
           "dev.gpuprocess.internal.time to dev.gpuprocess.criu",
           "dev.gpuprocess.options",
-          "dev.gpuprocess.report",
           "dev.gpuprocess.report",
           "dev.gpuprocess.spi");
 

@@ -70,7 +70,7 @@ class CriuFinderTest {
     environment.put("GPUPROCESS_CRIU", directory.resolve("typo").toString());
     String message = unavailable();
     assertTrue(message.contains("GPUPROCESS_CRIU: " + directory.resolve("typo")), message);
-    assertTrue(message.contains("no such file"), message);
+    assertTrue(message.contains("the file does not exist"), message);
   }
 
   @Test

@@ -166,7 +166,7 @@ class MemoryFilesTest {
     assertTrue(criuBytes(image) < 16 << 20, "CRIU dumped " + criuBytes(image));
   }
 
-  /** The process has anonymous memory in place of the files. */
+  /** The process has anonymous memory instead of the files. */
   private static void assertIsCopied(ProcessImage image, String why) {
     Step step = step(image, "copy to own memory");
     assertTrue(step.bytes() >= (long) MEBIBYTES << 20, step.toString());

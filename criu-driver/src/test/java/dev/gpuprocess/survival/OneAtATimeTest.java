@@ -63,7 +63,7 @@ class OneAtATimeTest {
   }
 
   /** Runs an action when CRIU reaches a stage. */
-  private GpuCheckpoints meanwhile(String stage, Runnable action) {
+  private GpuCheckpoints duringStage(String stage, Runnable action) {
     Consumer<String> moments =
         moment -> {
           if (moment.equals(WatchedCriu.STAGE + stage)) {
@@ -79,7 +79,7 @@ class OneAtATimeTest {
   void restore_sameImageIsBeingRestored_refused() {
     Path image = image("image").directory();
     CheckpointedProcess restored =
-        meanwhile(
+        duringStage(
                 "preRestore",
                 () ->
                     assertThrows(
@@ -127,7 +127,7 @@ class OneAtATimeTest {
     AtomicInteger asked = new AtomicInteger();
     GpuCheckpoints reader = impatient(unasked(asked));
     List<String> seen = new ArrayList<>();
-    meanwhile(
+    duringStage(
             "postDump",
             () -> {
               readsNothing(reader, asked, "snapshot");
@@ -147,7 +147,7 @@ class OneAtATimeTest {
     GpuCheckpoints reader = impatient(unasked(asked));
     Path image = image("image").directory();
     List<String> seen = new ArrayList<>();
-    meanwhile(
+    duringStage(
             "postRestore",
             () -> {
               readsNothing(reader, asked, "restore");
@@ -167,7 +167,7 @@ class OneAtATimeTest {
     machine.checkpoints().open(old).restore().resume();
     ProcessImage newer = image("newest");
     CheckpointedProcess restored =
-        meanwhile("preRestore", () -> assertEquals(List.of(), newer.removeOlder(1)))
+        duringStage("preRestore", () -> assertEquals(List.of(), newer.removeOlder(1)))
             .open(old)
             .restore();
     restored.resume();
@@ -185,7 +185,7 @@ class OneAtATimeTest {
     ProcessImage newer = image("newest");
     machine.checkpoints().open(newer.directory()).restore().resume();
     List<Path> removed = new ArrayList<>();
-    meanwhile("postDump", () -> removed.addAll(newer.removeOlder(1)))
+    duringStage("postDump", () -> removed.addAll(newer.removeOlder(1)))
         .process(subject.pid())
         .snapshot(machine.image());
     assertEquals(List.of(old), removed);

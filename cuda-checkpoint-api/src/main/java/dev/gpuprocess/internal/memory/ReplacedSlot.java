@@ -14,7 +14,7 @@ import java.util.List;
  *
  * @param address of the pointer, a multiple of 8
  * @param original the function
- * @param routine the routine in place of the function
+ * @param routine the routine that replaces the function
  */
 record ReplacedSlot(long address, long original, long routine) {
 

@@ -12,7 +12,7 @@ import java.util.Map;
 import java.util.TreeMap;
 
 /**
- * The memory files of an image, open for a restore. CRIU uses them in place of the files whose
+ * The memory files of an image, open for a restore. CRIU uses them instead of the files whose
  * paths it recorded at the dump, so the image may have been moved.
  */
 final class MemoryDescriptors implements AutoCloseable {

@@ -63,7 +63,7 @@ public final class Printable {
       return "-" + of(duration.compareTo(LONGEST.negated()) < 0 ? LONGEST : duration.negated());
     }
     if (duration.compareTo(LONGEST) >= 0) {
-      return "for ever";
+      return "indefinitely";
     }
     long nanos = duration.toNanosPart();
     if (duration.toSeconds() == 0) {

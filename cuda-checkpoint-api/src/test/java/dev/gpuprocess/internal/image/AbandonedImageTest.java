@@ -58,7 +58,7 @@ class AbandonedImageTest {
   @Test
   void completeImagesAndOtherThingsAreLeftAlone(@TempDir Path parent) throws IOException {
     TestImages.publish(parent.resolve("job"), null);
-    Files.createDirectory(parent.resolve(".gpuprocess-of-somebody.partial"));
+    Files.createDirectory(parent.resolve(".gpuprocess-of-another.partial"));
     Files.createDirectory(parent.resolve(".job.5c1d.partial"));
     Files.createFile(parent.resolve("file"));
     assertEquals(List.of(), AbandonedImage.in(parent));

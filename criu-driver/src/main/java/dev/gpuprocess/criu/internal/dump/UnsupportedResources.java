@@ -98,7 +98,7 @@ final class UnsupportedResources {
 
   private static Predicate<UnsupportedResource> option(String name) {
     return resource ->
-        resource.option() != null && resource.option().startsWith("DumpOptions." + name + "(");
+        resource.option() != null && resource.option().startsWith("CriuOptions." + name + "(");
   }
 
   private static Predicate<UnsupportedResource> name(String beginning) {
