@@ -11,8 +11,9 @@ module dev.gpuprocess.criu {
   requires org.objectweb.asm;
   requires org.objectweb.asm.commons;
   requires org.objectweb.asm.util;
-  // The jar has a copy of its own under another name, which uses sun.misc.Unsafe.
+  // The jar has a copy of its own under another name, which needs the two modules after it.
   requires static com.google.protobuf;
+  requires java.logging;
   requires jdk.unsupported;
   requires org.slf4j;
 

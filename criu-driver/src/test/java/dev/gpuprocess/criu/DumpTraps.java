@@ -283,7 +283,7 @@ final class DumpTraps {
       UnsupportedResource file = unsupported(fixture.site("ours"), idle, small);
       assertEquals(fixture.directory().resolve("file").toString(), file.name());
       String option = String.valueOf(file.option());
-      assertTrue(option.matches("DumpOptions\\.ghostLimit\\(\\d+\\)"), option);
+      assertTrue(option.matches("CriuOptions\\.ghostLimit\\(\\d+\\)"), option);
       long enough = Long.parseLong(option.replaceAll("\\D", ""));
       fixture
           .site("cured")

@@ -56,7 +56,10 @@ class JarsTest {
         assertNotNull(jar.getEntry("META-INF/LICENSE"), () -> path + " has no META-INF/LICENSE");
         for (JarEntry entry : jar.stream().toList()) {
           String name = path.getFileName() + ": " + entry.getName();
-          assertEquals(timestamp, entry.getTimeLocal(), name);
+          // Protobuf's classes keep the time that they have in its own jar.
+          if (!entry.getName().startsWith("dev/gpuprocess/criu/internal/protobuf/")) {
+            assertEquals(timestamp, entry.getTimeLocal(), name);
+          }
           // The build makes such files for itself, as .built.
           assertTrue(!entry.getName().matches("(.*/)?[.][^/]+"), name);
         }

@@ -22,7 +22,7 @@ import org.junit.jupiter.api.Test;
  */
 class PlainEnglishTest {
 
-  private static final Path ROOT = Path.of("..").toAbsolutePath().normalize();
+  private static final Path ROOT = Path.of(System.getProperty("gpuprocess.root"));
 
   private static final Pattern REWRITTEN =
       Pattern.compile(

@@ -12,8 +12,8 @@ import java.util.Map;
 import java.util.TreeMap;
 
 /**
- * The memory files of an image, open for a restore. CRIU uses them instead of the files whose
- * paths it recorded at the dump, so the image may have been moved.
+ * The memory files of an image, open for a restore. CRIU uses them instead of the files whose paths
+ * it recorded at the dump, so the image may have been moved.
  */
 final class MemoryDescriptors implements AutoCloseable {
 
