@@ -7,6 +7,7 @@ import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.report.Step;
 import java.time.Duration;
 import java.util.List;
+import java.util.Optional;
 
 /**
  * A process with its descendants, in a known state. Those of them that have CUDA state, as the
@@ -192,6 +193,15 @@ public sealed interface GpuProcess
    * @return the state as the driver names it
    */
   ProcessState state();
+
+  /**
+   * The label that the journal has of the process.
+   *
+   * @return the one that a controller set in {@link
+   *     dev.gpuprocess.options.SuspendOptions.Builder#label}, or that of the image that it was
+   *     restored from; empty for none
+   */
+  Optional<String> label();
 
   /**
    * The steps that led here since the process was last taken from where it ran, oldest first.

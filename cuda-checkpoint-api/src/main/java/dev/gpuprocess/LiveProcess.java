@@ -111,6 +111,13 @@ abstract class LiveProcess {
         process.identity, ProcFs.commandLine(process.pid()), held.known(), process.lastKnown());
   }
 
+  /** Returns the label that the journal has of a member. */
+  public final Optional<String> label() {
+    return self.tree().members().stream()
+        .flatMap(member -> Stream.ofNullable(member.label()))
+        .findFirst();
+  }
+
   /**
    * Waits until the root has ended.
    *

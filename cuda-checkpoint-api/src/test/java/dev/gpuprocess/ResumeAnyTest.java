@@ -17,6 +17,7 @@ import dev.gpuprocess.fixtures.SimulatedGpu;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.SuspendOptions;
 import java.time.Duration;
+import java.util.Optional;
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
@@ -48,6 +49,18 @@ record ResumeAnyTest(SimulatedDriver machine, GpuCheckpoints gpus, Counter count
     counter.kill();
     assertTrue(counter.awaitExit(PATIENCE));
     assertThrows(NoSuchProcessException.class, () -> gpus.resume(counter.pid()));
+  }
+
+  @Test
+  void suspend_withALabel_otherControllersFindIt() {
+    SuspendOptions labelled = SuspendOptions.builder().label("night job 7").build();
+    CheckpointedProcess suspended = gpus.process(counter.pid()).suspend(labelled);
+    assertEquals(Optional.of("night job 7"), suspended.label());
+    assertEquals("night job 7", gpus.suspended().get(0).label());
+    assertEquals(Optional.of("night job 7"), gpus.inspect(counter.pid()).label());
+    suspended.resume();
+    assertThrows(IllegalArgumentException.class, () -> SuspendOptions.builder().label(" "));
+    assertEquals(101, counter.increment());
   }
 
   @Test

@@ -2,6 +2,7 @@ package dev.gpuprocess.options;
 
 import static java.util.Objects.requireNonNull;
 
+import dev.gpuprocess.internal.text.Label;
 import dev.gpuprocess.internal.time.Durations;
 import java.time.Duration;
 import java.util.Optional;
@@ -72,12 +73,22 @@ public final class SuspendOptions {
     return Optional.ofNullable(set.cancellation);
   }
 
+  /**
+   * The label of the suspended process in the journal.
+   *
+   * @return empty for none
+   */
+  public Optional<String> label() {
+    return Optional.ofNullable(set.label);
+  }
+
   /** Builds {@link SuspendOptions}. Not for use by several threads. */
   public static final class Builder extends OptionsBuilder<Builder> {
 
     private @Nullable Duration lockTimeout;
     private Duration deadline = Durations.LONGEST;
     private @Nullable Cancellation cancellation;
+    private @Nullable String label;
 
     private Builder() {}
 
@@ -117,6 +128,22 @@ public final class SuspendOptions {
      */
     public Builder cancellation(Cancellation by) {
       this.cancellation = requireNonNull(by, "by");
+      return this;
+    }
+
+    /**
+     * Sets the label of the suspended process in the journal, such as a name of the caller's own
+     * for it. {@link dev.gpuprocess.GpuCheckpoints#suspended()} lists it, and a controller that
+     * {@linkplain dev.gpuprocess.GpuCheckpoints#recover() recovers} the process finds it by {@link
+     * dev.gpuprocess.GpuProcess#label()}. It stays until another one is set.
+     *
+     * @param label by default the label of the image that the process was restored from
+     * @return this builder
+     * @throws IllegalArgumentException when it is blank, has more than 200 characters, or contains
+     *     control characters
+     */
+    public Builder label(String label) {
+      this.label = Label.require(label);
       return this;
     }
 

@@ -24,7 +24,7 @@ import org.jspecify.annotations.Nullable;
  *     GPU memory
  * @param root the root of the tree that it is suspended with; the process itself if the root cannot
  *     be seen from here
- * @param label the label of the image that it was restored from; null for none
+ * @param label the label of its suspend, or of the image that it was restored from; null for none
  */
 public record SuspendedProcess(
     ProcessIdentity process,

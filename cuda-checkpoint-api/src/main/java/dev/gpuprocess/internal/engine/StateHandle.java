@@ -56,9 +56,20 @@ public record StateHandle(TrackedTree tree, int generation, List<Step> steps) {
           "suspend",
           ProcessState.RUNNING,
           ProcessState.CHECKPOINTED,
-          operation -> Suspension.suspend(operation, timeout, stop),
+          operation -> {
+            label(operation, options);
+            Suspension.suspend(operation, timeout, stop);
+            label(operation, options); // members that were found late, too
+          },
           next);
     }
+  }
+
+  private static void label(TreeOperation operation, SuspendOptions options) {
+    options
+        .label()
+        .ifPresent(
+            label -> operation.members().forEach(member -> member.process().setLabel(label)));
   }
 
   /**

@@ -191,6 +191,16 @@ public final class TrackedProcess {
     history = history.fallingBackTo(image);
   }
 
+  /** Returns the label of the process; null for none. */
+  public @Nullable String label() {
+    return history.label();
+  }
+
+  /** Sets the label, for the journal entries that follow. */
+  void setLabel(String label) {
+    history = history.labelled(label);
+  }
+
   private Journal journal() {
     return new Journal(context.state());
   }

@@ -16,7 +16,7 @@ import org.jspecify.annotations.Nullable;
  * @param fallback an image from which the process can be restored without a loss; null for none
  * @param origin the process that was dumped into the image from which this one was restored; null
  *     for none
- * @param label the label of that image; null for none
+ * @param label the label of that image, or of a later suspend; null for none
  */
 public record ProcessHistory(
     @Nullable Instant since,
@@ -54,6 +54,11 @@ public record ProcessHistory(
   /** Returns the history with an image to fall back to. */
   public ProcessHistory fallingBackTo(Path image) {
     return new ProcessHistory(since, poisoned, image, origin, label);
+  }
+
+  /** Returns the history with a label that a caller gave it. */
+  public ProcessHistory labelled(String text) {
+    return new ProcessHistory(since, poisoned, fallback, origin, text);
   }
 
   /** Returns the history after a restore to the GPU that succeeded. */
