@@ -2,9 +2,13 @@ package dev.gpuprocess;
 
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.FixAndRetryException;
+import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.error.OperationTimedOutException;
+import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.internal.engine.TrackedTree;
+import dev.gpuprocess.internal.launch.LaunchedRoot;
 import dev.gpuprocess.internal.linux.ProcessTree;
+import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.report.ProcessIdentity;
@@ -35,6 +39,8 @@ final class ImageResume {
     RunningProcess running;
     try {
       running = restored.resume(resume);
+    } catch (StaleStateException | OperationInProgressException e) {
+      throw e; // another controller has taken the process
     } catch (RuntimeException | Error e) {
       end(restored, e);
       throw e;
@@ -61,7 +67,7 @@ final class ImageResume {
     Duration limit = options.checkDeadline();
     boolean interrupted = false;
     try {
-      return checked.get(limit.toMillis(), TimeUnit.MILLISECONDS)
+      return checked.get(Durations.nanos(limit), TimeUnit.NANOSECONDS)
           ? Optional.empty()
           : Optional.of(failed(running, "the check returned false", null));
     } catch (ExecutionException e) {
@@ -93,8 +99,12 @@ final class ImageResume {
     TrackedTree tree = restored.self.tree();
     Set<ProcessIdentity> all = new LinkedHashSet<>(Set.of(tree.root));
     tree.members().forEach(member -> all.add(member.identity));
-    try {
-      if (!ProcessTree.end(all, tree.context.timeouts().call())) {
+    // For a launched process this is no exit: it is in its image again.
+    try (LaunchedRoot.DumpInProgress away = LaunchedRoot.dumping(tree.root)) {
+      if (ProcessTree.end(all, tree.context.timeouts().call())) {
+        away.done();
+        tree.forget();
+      } else {
         why.addSuppressed(
             new OperationTimedOutException(
                 "process %s, which was restored, does not end".formatted(tree.root.pid()),
@@ -103,6 +113,5 @@ final class ImageResume {
     } catch (RuntimeException e) {
       why.addSuppressed(e);
     }
-    tree.forget();
   }
 }

@@ -357,7 +357,7 @@ public final class LaunchedRoot {
 
   private synchronized void endDump(Lifetime from, boolean isDumped) {
     from.dumps--;
-    if (isDumped) {
+    if (isDumped && from.state == State.ALIVE) {
       from.state = State.DUMPED;
     }
     notifyAll();
@@ -409,7 +409,9 @@ public final class LaunchedRoot {
 
   /** Ends a restore that has failed. */
   public synchronized void notRestored() {
-    lifetime.state = State.DUMPED;
+    if (lifetime.state == State.RESTORING) {
+      lifetime.state = State.DUMPED;
+    }
   }
 
   /** Records a process that was restored, and exited before this JVM could wait for it. */
