@@ -135,7 +135,7 @@ public final class SuspendOptions {
      * Sets the label of the suspended process in the journal, such as a name of the caller's own
      * for it. {@link dev.gpuprocess.GpuCheckpoints#suspended()} lists it, and a controller that
      * {@linkplain dev.gpuprocess.GpuCheckpoints#recover() recovers} the process finds it by {@link
-     * dev.gpuprocess.GpuProcess#label()}. It stays until another one is set.
+     * dev.gpuprocess.GpuProcess#label()}. The journal keeps it while the process is suspended.
      *
      * @param label by default the label of the image that the process was restored from
      * @return this builder

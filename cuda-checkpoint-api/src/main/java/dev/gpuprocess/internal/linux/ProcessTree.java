@@ -22,8 +22,8 @@ public final class ProcessTree {
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
   /**
-   * The time that all processes together have to stop. A thread that waits for its vfork child, a
-   * hung disk or memory does not stop.
+   * The time that processes have to stop, which begins again when more are found. A thread that
+   * waits for its vfork child, a hung disk or memory does not stop.
    */
   private static final Duration PATIENCE = Duration.ofSeconds(1);
 
@@ -88,15 +88,13 @@ public final class ProcessTree {
 
   /** Stops processes, and adds the descendants that are found. */
   private static void stopAll(Set<ProcessIdentity> tree) {
-    try (Polling patience = new Polling(PATIENCE)) {
-      List<ProcessIdentity> found = List.copyOf(tree);
-      boolean inTime = true;
-      while (inTime && !found.isEmpty()) {
-        found.forEach(ProcessTree::stop);
-        inTime = standStill(found, patience);
-        found = below(tree);
-        tree.addAll(found);
-      }
+    List<ProcessIdentity> found = List.copyOf(tree);
+    boolean inTime = true;
+    while (inTime && !found.isEmpty()) {
+      found.forEach(ProcessTree::stop);
+      inTime = standStill(found);
+      found = below(tree);
+      tree.addAll(found);
     }
   }
 
@@ -123,14 +121,16 @@ public final class ProcessTree {
   }
 
   /** Returns true when all have stopped: a fork that had begun has ended then. */
-  private static boolean standStill(List<ProcessIdentity> processes, Polling patience) {
-    do {
-      if (!patience.pause()) {
-        LOG.debug("not all of {} stop", processes);
-        return false;
+  private static boolean standStill(List<ProcessIdentity> processes) {
+    try (Polling patience = new Polling(PATIENCE)) {
+      while (!processes.stream().allMatch(ProcessTree::isAtRest)) {
+        if (!patience.pause()) {
+          LOG.debug("not all of {} stop", processes);
+          return false;
+        }
       }
-    } while (!processes.stream().allMatch(ProcessTree::isAtRest));
-    return true;
+      return true;
+    }
   }
 
   private static boolean isAtRest(ProcessIdentity process) {
