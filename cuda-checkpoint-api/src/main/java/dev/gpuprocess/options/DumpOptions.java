@@ -1,10 +1,7 @@
 package dev.gpuprocess.options;
 
 import dev.gpuprocess.internal.text.Label;
-import dev.gpuprocess.internal.time.Durations;
-import java.time.Duration;
 import java.util.Optional;
-import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -14,13 +11,14 @@ import org.jspecify.annotations.Nullable;
  * What CRIU itself can do is in {@link #criu}. A root that is not the leader of its session (CRIU
  * {@code shell-job}) is detected.
  */
-public final class DumpOptions {
+public final class DumpOptions extends CriuCallOptions {
 
   private static final DumpOptions DEFAULTS = builder().build();
 
   private final Builder set;
 
   private DumpOptions(Builder set) {
+    super(set);
     this.set = set;
     if (leaveRunning() && leaveStopped()) {
       throw new IllegalStateException(
@@ -86,97 +84,18 @@ public final class DumpOptions {
     return set.releaseInheritedGpu;
   }
 
-  /** {@return CRIU's own switches} */
-  public CriuOptions criu() {
-    return set.criu;
-  }
-
-  /** {@return whether the tasks end up stopped} */
-  public boolean leaveStopped() {
-    return set.leaveStopped;
-  }
-
-  /** {@return how long CRIU may take before it is killed} */
-  public Duration deadline() {
-    return set.deadline;
-  }
-
-  /** {@return what ends the call early} */
-  public Optional<Cancellation> cancellation() {
-    return Optional.ofNullable(set.cancellation);
-  }
-
   /** Builds {@link DumpOptions}; each method names its default. */
-  public static final class Builder extends OptionsBuilder<Builder> {
+  public static final class Builder extends CriuCallOptions.Builder<Builder> {
 
     private @Nullable String label;
     private boolean leaveRunning;
     private boolean memoryFiles = true;
     private boolean releaseInheritedGpu;
 
-    private CriuOptions criu = CriuOptions.ofDefaults();
-    private boolean leaveStopped;
-    private Duration deadline = Duration.ofMinutes(10);
-    private @Nullable Cancellation cancellation;
-
     private Builder() {}
 
-    /**
-     * CRIU's own switches.
-     *
-     * @param criu the new value; {@link CriuOptions#ofDefaults()} by default
-     * @return this builder
-     */
-    public Builder criu(CriuOptions criu) {
-      this.criu = criu;
-      return this;
-    }
-
-    /**
-     * Changes CRIU's own switches, such as {@code criu(criu -> criu.tcpEstablished(true))}.
-     *
-     * @param change sets what differs from what was set before
-     * @return this builder
-     * @throws IllegalStateException when two of them exclude each other; the message names both
-     */
-    public Builder criu(Consumer<CriuOptions.Builder> change) {
-      CriuOptions.Builder changed = criu.toBuilder();
-      change.accept(changed);
-      return criu(changed.build());
-    }
-
-    /**
-     * Whether the tasks end up stopped, until they get a SIGCONT (CRIU {@code leave-stopped}).
-     *
-     * @param leaveStopped the new value; false by default
-     * @return this builder
-     */
-    public Builder leaveStopped(boolean leaveStopped) {
-      this.leaveStopped = leaveStopped;
-      return this;
-    }
-
-    /**
-     * How long CRIU may take before it is killed and the call throws {@link
-     * dev.gpuprocess.error.OperationTimedOutException}.
-     *
-     * @param deadline the new value; 10 minutes by default
-     * @return this builder
-     * @throws IllegalArgumentException unless it is positive
-     */
-    public Builder deadline(Duration deadline) {
-      this.deadline = Durations.positive("deadline", deadline);
-      return this;
-    }
-
-    /**
-     * Sets what ends the call early.
-     *
-     * @param cancellation the new value; nothing by default
-     * @return this builder
-     */
-    public Builder cancellation(Cancellation cancellation) {
-      this.cancellation = cancellation;
+    @Override
+    Builder self() {
       return this;
     }
 

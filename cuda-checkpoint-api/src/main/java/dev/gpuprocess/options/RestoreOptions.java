@@ -7,7 +7,6 @@ import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.time.Duration;
 import java.util.Optional;
-import java.util.function.Consumer;
 import java.util.function.Predicate;
 import org.jspecify.annotations.Nullable;
 
@@ -17,13 +16,14 @@ import org.jspecify.annotations.Nullable;
  * <p>A restore with {@link ProcessImage} takes what must match the dump from the image's manifest,
  * in addition to what is set here.
  */
-public final class RestoreOptions {
+public final class RestoreOptions extends CriuCallOptions {
 
   private static final RestoreOptions DEFAULTS = builder().build();
 
   private final Builder set;
 
   private RestoreOptions(Builder set) {
+    super(set);
     this.set = set;
   }
 
@@ -84,28 +84,8 @@ public final class RestoreOptions {
     return set.asChild;
   }
 
-  /** {@return CRIU's own switches} */
-  public CriuOptions criu() {
-    return set.criu;
-  }
-
-  /** {@return whether the tasks end up stopped} */
-  public boolean leaveStopped() {
-    return set.leaveStopped;
-  }
-
-  /** {@return how long CRIU may take before it is killed} */
-  public Duration deadline() {
-    return set.deadline;
-  }
-
-  /** {@return what ends the call early} */
-  public Optional<Cancellation> cancellation() {
-    return Optional.ofNullable(set.cancellation);
-  }
-
   /** Builds {@link RestoreOptions}; each method names its default. */
-  public static final class Builder extends OptionsBuilder<Builder> {
+  public static final class Builder extends CriuCallOptions.Builder<Builder> {
 
     private @Nullable String expectedLabel;
     private @Nullable ProcessIdentity expectedProcess;
@@ -114,69 +94,10 @@ public final class RestoreOptions {
     private @Nullable Predicate<ProcessIdentity> check;
     private Duration checkDeadline = Duration.ofMinutes(1);
 
-    private CriuOptions criu = CriuOptions.ofDefaults();
-    private boolean leaveStopped;
-    private Duration deadline = Duration.ofMinutes(10);
-    private @Nullable Cancellation cancellation;
-
     private Builder() {}
 
-    /**
-     * CRIU's own switches.
-     *
-     * @param criu the new value; {@link CriuOptions#ofDefaults()} by default
-     * @return this builder
-     */
-    public Builder criu(CriuOptions criu) {
-      this.criu = criu;
-      return this;
-    }
-
-    /**
-     * Changes CRIU's own switches, such as {@code criu(criu -> criu.tcpEstablished(true))}.
-     *
-     * @param change sets what differs from what was set before
-     * @return this builder
-     * @throws IllegalStateException when two of them exclude each other; the message names both
-     */
-    public Builder criu(Consumer<CriuOptions.Builder> change) {
-      CriuOptions.Builder changed = criu.toBuilder();
-      change.accept(changed);
-      return criu(changed.build());
-    }
-
-    /**
-     * Whether the tasks end up stopped, until they get a SIGCONT (CRIU {@code leave-stopped}).
-     *
-     * @param leaveStopped the new value; false by default
-     * @return this builder
-     */
-    public Builder leaveStopped(boolean leaveStopped) {
-      this.leaveStopped = leaveStopped;
-      return this;
-    }
-
-    /**
-     * How long CRIU may take before it is killed and the call throws {@link
-     * dev.gpuprocess.error.OperationTimedOutException}.
-     *
-     * @param deadline the new value; 10 minutes by default
-     * @return this builder
-     * @throws IllegalArgumentException unless it is positive
-     */
-    public Builder deadline(Duration deadline) {
-      this.deadline = Durations.positive("deadline", deadline);
-      return this;
-    }
-
-    /**
-     * Sets what ends the call early.
-     *
-     * @param cancellation the new value; nothing by default
-     * @return this builder
-     */
-    public Builder cancellation(Cancellation cancellation) {
-      this.cancellation = cancellation;
+    @Override
+    Builder self() {
       return this;
     }
 
