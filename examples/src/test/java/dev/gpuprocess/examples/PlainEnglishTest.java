@@ -33,8 +33,8 @@ class PlainEnglishTest {
               "(?:^|[.;:*] )(?:Who|Whom|Whose) [a-z]",
               "\\b(?:he|those) who\\b",
               "\\b(?:is|are|was|were|be|been) (?:told|heard|let go|given up)\\b",
-              "\\bmean" + "while\\b|\\ban" + "ew\\b|\\bl" + "est\\b",
-              "\\bthen and there\\b|\\bfor " + "ever\\b|\\bin place" + " of\\b",
+              "\\bmeanwhile\\b|\\banew\\b|\\blest\\b",
+              "\\bthen and there\\b|\\bfor ever\\b|\\bin place of\\b",
               "\\bhas (?:had )?its turn\\b"));
 
   private static final Set<String> NOT_OURS = Set.of("target", ".git", ".gpu", ".lab", "gpu-runs");
@@ -83,6 +83,7 @@ class PlainEnglishTest {
             String name = file.getFileName().toString().toLowerCase(Locale.ROOT);
             boolean isScript = file.startsWith(ROOT.resolve("bin"));
             if (!name.equals("changelog.md")
+                && !name.equals("plainenglishtest.java")
                 && attributes.isRegularFile()
                 && (isScript || name.matches(".*\\.(java|md|c|h|sh)"))) {
               texts.add(file);
