@@ -3,19 +3,15 @@ package dev.gpuprocess;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.OperationInProgressException;
-import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.internal.engine.TrackedTree;
 import dev.gpuprocess.internal.launch.LaunchedRoot;
-import dev.gpuprocess.internal.linux.ProcessTree;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.time.Duration;
-import java.util.LinkedHashSet;
 import java.util.Optional;
-import java.util.Set;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
@@ -97,19 +93,11 @@ final class ImageResume {
   /** Nothing of it stays, so that the image can be restored again. */
   private void end(LiveProcess restored, Throwable why) {
     TrackedTree tree = restored.self.tree();
-    Set<ProcessIdentity> all = new LinkedHashSet<>(Set.of(tree.root));
-    tree.members().forEach(member -> all.add(member.identity));
     // For a launched process this is no exit: it is in its image again.
     try (LaunchedRoot.DumpInProgress away = LaunchedRoot.dumping(tree.root)) {
-      if (ProcessTree.end(all, tree.context.timeouts().call())) {
-        away.done();
-        tree.forget();
-      } else {
-        why.addSuppressed(
-            new OperationTimedOutException(
-                "process %s, which was restored, does not end".formatted(tree.root.pid()),
-                Failure.of("resume", tree.root.pid())));
-      }
+      tree.kill();
+      away.done();
+      tree.forget();
     } catch (RuntimeException e) {
       why.addSuppressed(e);
     }

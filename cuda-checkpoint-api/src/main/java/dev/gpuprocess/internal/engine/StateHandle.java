@@ -1,20 +1,16 @@
 package dev.gpuprocess.internal.engine;
 
 import dev.gpuprocess.cuda.ProcessState;
-import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.call.Stop;
-import dev.gpuprocess.internal.linux.ProcessTree;
 import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.options.SuspendOptions;
-import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.report.Step;
 import java.time.Duration;
-import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Optional;
 import java.util.Set;
@@ -187,7 +183,7 @@ public record StateHandle(TrackedTree tree, int generation, List<Step> steps) {
               generation,
               operation -> {
                 requireLost(operation, expected);
-                kill();
+                tree.kill();
                 return tree.advance();
               });
     } catch (NoSuchProcessException e) {
@@ -200,18 +196,6 @@ public record StateHandle(TrackedTree tree, int generation, List<Step> steps) {
     List<ProcessOperation> lost =
         operation.members().stream().filter(each -> each.process().isLost()).toList();
     (lost.isEmpty() ? operation.members() : lost).forEach(each -> each.require(expected));
-  }
-
-  private void kill() {
-    Set<ProcessIdentity> all = new LinkedHashSet<>();
-    all.add(tree.root);
-    tree.members().forEach(each -> all.add(each.identity));
-    if (!ProcessTree.end(all, tree.context.timeouts().call())) {
-      throw new OperationTimedOutException(
-          "%s does not end: the kernel blocks the exit of one of its processes, see /proc/PID/stack of each"
-              .formatted(tree.name()),
-          Failure.of("end", tree.root.pid()));
-    }
   }
 
   /**

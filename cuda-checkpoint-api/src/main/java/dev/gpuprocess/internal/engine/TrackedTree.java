@@ -2,12 +2,14 @@ package dev.gpuprocess.internal.engine;
 
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.context.LibraryClasses;
 import dev.gpuprocess.internal.linux.ProcessKey;
+import dev.gpuprocess.internal.linux.ProcessTree;
 import dev.gpuprocess.internal.state.Generation;
 import dev.gpuprocess.internal.state.ImageEntry;
 import dev.gpuprocess.internal.state.Journal;
@@ -16,9 +18,11 @@ import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.spi.GpuPlugin;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Function;
 import java.util.stream.Collectors;
@@ -185,6 +189,23 @@ public final class TrackedTree {
    */
   public ImageEntry noteImage(Path image, Path log) {
     return new Journal(context.state()).writeImage(root.pid(), image, log);
+  }
+
+  /**
+   * Kills all processes of the tree, and waits until they are gone.
+   *
+   * @throws OperationTimedOutException when a process of the tree does not exit
+   */
+  public void kill() {
+    Set<ProcessIdentity> all = new LinkedHashSet<>();
+    all.add(root);
+    members().forEach(each -> all.add(each.identity));
+    if (!ProcessTree.end(all, context.timeouts().call())) {
+      throw new OperationTimedOutException(
+          "%s does not end: the kernel blocks the exit of one of its processes, see /proc/PID/stack of each"
+              .formatted(name()),
+          Failure.of("end", root.pid()));
+    }
   }
 
   /** Removes the journal entries: nothing is left to recover. */
