@@ -124,14 +124,7 @@ abstract class LiveProcess {
    * @return false when the time is up
    */
   public final boolean awaitExit(Duration limit) {
-    try (Polling patience = new Polling(Durations.notNegative("limit", limit))) {
-      while (identity().isAlive()) {
-        if (!patience.pause()) {
-          return false;
-        }
-      }
-      return true;
-    }
+    return Polling.until(Durations.notNegative("limit", limit), () -> !identity().isAlive());
   }
 
   /**

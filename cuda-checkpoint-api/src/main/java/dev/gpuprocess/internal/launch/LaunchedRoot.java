@@ -289,12 +289,9 @@ public final class LaunchedRoot {
 
   /** Gives an order; if the guard was killed, to the next one. */
   private void order(Lifetime to, Order order) throws IOException {
-    try (Polling patience = new Polling(limit)) {
-      while (!isGiven(to, order) && !await(Duration.ZERO, () -> to.isReaped)) {
-        if (!patience.pause()) {
-          throw new IOException("its guard process has exited");
-        }
-      }
+    if (!Polling.until(
+        limit, () -> isGiven(to, order) || await(Duration.ZERO, () -> to.isReaped))) {
+      throw new IOException("its guard process has exited");
     }
   }
 

@@ -37,14 +37,7 @@ public final class ProcessTree {
    */
   public static boolean end(Collection<ProcessIdentity> roots, Duration limit) {
     Set<ProcessIdentity> tree = kill(roots);
-    try (Polling patience = new Polling(limit)) {
-      while (tree.stream().anyMatch(ProcessIdentity::isAlive)) {
-        if (!patience.pause()) {
-          return false;
-        }
-      }
-      return true;
-    }
+    return Polling.until(limit, () -> tree.stream().noneMatch(ProcessIdentity::isAlive));
   }
 
   /**
@@ -122,15 +115,12 @@ public final class ProcessTree {
 
   /** Returns true when all have stopped: a fork that had begun has ended then. */
   private static boolean standStill(List<ProcessIdentity> processes) {
-    try (Polling patience = new Polling(PATIENCE)) {
-      while (!processes.stream().allMatch(ProcessTree::isAtRest)) {
-        if (!patience.pause()) {
-          LOG.debug("not all of {} stop", processes);
-          return false;
-        }
-      }
-      return true;
+    boolean inTime =
+        Polling.until(PATIENCE, () -> processes.stream().allMatch(ProcessTree::isAtRest));
+    if (!inTime) {
+      LOG.debug("not all of {} stop", processes);
     }
+    return inTime;
   }
 
   private static boolean isAtRest(ProcessIdentity process) {

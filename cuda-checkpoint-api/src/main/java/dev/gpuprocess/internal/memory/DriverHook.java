@@ -304,13 +304,7 @@ public final class DriverHook {
   }
 
   private boolean haveEnded() throws NativeCallException {
-    try (Polling polling = new Polling(ENDING)) {
-      boolean inTime = true;
-      while (inTime && !pages.threads().isEmpty()) {
-        inTime = polling.pause();
-      }
-      return inTime;
-    }
+    return Polling.until(ENDING, () -> pages.threads().isEmpty());
   }
 
   private static void point(RemoteThread thread, HookPages pages, boolean hooked)

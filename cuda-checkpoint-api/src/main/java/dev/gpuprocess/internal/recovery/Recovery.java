@@ -194,14 +194,12 @@ public final class Recovery {
 
   /** A CRIU whose client died detaches from the tree when it next sends to its client. */
   private void awaitUntraced(ProcessIdentity process) {
-    try (Polling patience = new Polling(context.timeouts().call())) {
-      while (process.isAlive()
-          && ProcFs.tasks(process.pid()).stream().anyMatch(ProcStat::isHeldByTracer)) {
-        if (!patience.pause()) {
-          return;
-        }
-      }
-    }
+    boolean unused =
+        Polling.until(
+            context.timeouts().call(),
+            () ->
+                !process.isAlive()
+                    || ProcFs.tasks(process.pid()).stream().noneMatch(ProcStat::isHeldByTracer));
   }
 
   /**

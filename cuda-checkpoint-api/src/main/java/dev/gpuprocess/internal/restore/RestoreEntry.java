@@ -65,14 +65,7 @@ final class RestoreEntry implements AutoCloseable {
   }
 
   private boolean isNoted(ProcessIdentity root) {
-    try (Polling patience = new Polling(NOTE_LIMIT)) {
-      while (!tree.note(root)) {
-        if (!patience.pause()) {
-          return false;
-        }
-      }
-      return true;
-    }
+    return Polling.until(NOTE_LIMIT, () -> tree.note(root));
   }
 
   /**

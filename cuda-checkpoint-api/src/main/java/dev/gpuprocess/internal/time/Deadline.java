@@ -59,12 +59,7 @@ public final class Deadline {
    */
   public <X extends Exception> boolean await(long pauseNanos, Condition<X> condition) throws X {
     try (Polling polling = new Polling(remaining(), pauseNanos)) {
-      while (!condition.holds()) {
-        if (!polling.pause()) {
-          return false;
-        }
-      }
-      return true;
+      return polling.await(condition);
     }
   }
 }

@@ -35,6 +35,27 @@ public final class Polling implements AutoCloseable {
     this.longest = longest;
   }
 
+  /**
+   * Waits until a condition holds, with growing pauses.
+   *
+   * @return false when it does not hold at the end of the limit
+   */
+  public static <X extends Exception> boolean until(Duration limit, Deadline.Condition<X> condition)
+      throws X {
+    try (Polling polling = new Polling(limit)) {
+      return polling.await(condition);
+    }
+  }
+
+  <X extends Exception> boolean await(Deadline.Condition<X> condition) throws X {
+    while (!condition.holds()) {
+      if (!pause()) {
+        return false;
+      }
+    }
+    return true;
+  }
+
   /** Waits a little; false at the deadline. */
   public boolean pause() {
     long left = limit - (System.nanoTime() - begin);
