@@ -167,4 +167,10 @@ record UnreachableTest(SimulatedDriver machine, GpuCheckpoints checkpoints, Coun
     ((LockedProcess) checkpoints.inspect(counter.pid())).unlock();
     assertEquals(101, counter.increment());
   }
+
+  @Test
+  void inspect_processDiesWhileItIsRead_thereIsNone() {
+    machine.faults(Fault.in("cuCheckpointProcessGetState").pid(counter.pid()).during().kills());
+    assertThrows(NoSuchProcessException.class, () -> checkpoints.inspect(counter.pid()));
+  }
 }

@@ -76,10 +76,15 @@ public final class TreeSearch {
    * Finds a tree that has a member.
    *
    * @throws NotCudaProcessException when neither the process nor a descendant uses CUDA
+   * @throws NoSuchProcessException when it does not exist, or has just been killed: the driver
+   *     answers then as if it had never used CUDA
    */
   public static TrackedTree findWithMembers(EngineContext context, long pid, String verb) {
     TrackedTree tree = find(context, pid, verb);
     if (tree.members().isEmpty()) {
+      if (TrackedProcess.of(context, tree.root).isGone()) {
+        throw absent(context, pid, verb);
+      }
       throw new NotCudaProcessException(
           "process %s has no CUDA state, nor has a descendant: %s".formatted(pid, why(tree)),
           new Failure(verb, pid, null, null, Duration.ZERO, CudaResult.NOT_INITIALIZED, null));
