@@ -176,7 +176,7 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
    * @return the image
    * @throws dev.gpuprocess.error.ImageException with reason DIRECTORY when the directory cannot be
    *     used
-   * @throws dev.gpuprocess.error.DiskFullException when the file system is full
+   * @throws dev.gpuprocess.error.ImageException with reason DISK_FULL when the file system is full
    * @throws dev.gpuprocess.error.OperationTimedOutException when the deadline passed
    * @throws dev.gpuprocess.error.FixAndRetryException with reason CUDA_CHILD when a child of the
    *     process holds a GPU; with {@link DumpOptions.Builder#releaseInheritedGpu}, when that is

@@ -5,8 +5,8 @@ import static java.util.Objects.requireNonNull;
 import dev.gpuprocess.cuda.CudaDriver;
 import dev.gpuprocess.cuda.GpuInventory;
 import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.MachineUnfitException;
-import dev.gpuprocess.error.WrongStateException;
 import dev.gpuprocess.image.ImageKey;
 import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.call.StateReading;
@@ -132,7 +132,8 @@ public final class GpuCheckpoints {
     if (found instanceof RunningProcess running) {
       return running;
     }
-    throw new WrongStateException(
+    throw new FixAndRetryException(
+        FixAndRetryException.Reason.WRONG_STATE,
         "process %s is %s already; take it with GpuProcess.inspect(%s)"
             .formatted(pid, found.state(), pid),
         new Failure("of", pid, found.state(), found.state(), Duration.ZERO, null, null));
@@ -172,8 +173,9 @@ public final class GpuCheckpoints {
    * @param pid of the root, which may have exited when members of its tree are suspended
    * @param options the GPUs to go to, and how long to wait for memory
    * @return the running process
-   * @throws WrongStateException when the driver has given the process up, or refuses to restore it
-   *     since an earlier restore ran out of GPU memory; {@link #inspect} gives what is left of it
+   * @throws FixAndRetryException with reason WRONG_STATE when the driver has given the process up,
+   *     or refuses to restore it since an earlier restore ran out of GPU memory; {@link #inspect}
+   *     gives what is left of it
    * @throws dev.gpuprocess.error.GpuCheckpointException as {@link #inspect} and {@link
    *     CheckpointedProcess#resume(ResumeOptions)}
    */
@@ -188,7 +190,8 @@ public final class GpuCheckpoints {
     if (found instanceof CheckpointedProcess checkpointed) {
       return checkpointed.resume(options);
     }
-    throw new WrongStateException(
+    throw new FixAndRetryException(
+        FixAndRetryException.Reason.WRONG_STATE,
         "%s cannot run again: take it with GpuProcess.inspect(%s), and end it or replace it by its image"
             .formatted(found, pid),
         new Failure("resume", pid, found.state(), found.state(), Duration.ZERO, null, null));

@@ -45,10 +45,9 @@ import java.util.Optional;
  *
  * <p>Every verb first checks that the pids still belong to the same processes, and that none of
  * them is stopped. Besides the exceptions it names, it may throw {@link
- * dev.gpuprocess.error.NoSuchProcessException}, {@link
- * dev.gpuprocess.error.ProcessStoppedException}, {@link
- * dev.gpuprocess.error.OperationTimedOutException} and {@link
- * dev.gpuprocess.error.CudaDriverException}.
+ * dev.gpuprocess.error.NoSuchProcessException}, {@link dev.gpuprocess.error.FixAndRetryException},
+ * {@link dev.gpuprocess.error.OperationTimedOutException} and {@link
+ * dev.gpuprocess.error.ProcessUnfitException}.
  */
 public sealed interface GpuProcess
     permits RunningProcess, LockedProcess, CheckpointedProcess, FailedProcess, PoisonedProcess {
@@ -60,8 +59,8 @@ public sealed interface GpuProcess
    * @return the process
    * @throws dev.gpuprocess.error.NoSuchProcessException when the process does not exist
    * @throws dev.gpuprocess.error.NotCudaProcessException when neither it nor a descendant uses CUDA
-   * @throws dev.gpuprocess.error.WrongStateException when a member is locked or checkpointed and no
-   *     verb is under way; use {@link #inspect}
+   * @throws dev.gpuprocess.error.FixAndRetryException with reason WRONG_STATE when a member is
+   *     locked or checkpointed and no verb is under way; use {@link #inspect}
    * @throws dev.gpuprocess.error.OperationInProgressException as {@link #inspect}, and when a verb
    *     is under way that has taken it from running, in whatever JVM
    * @throws dev.gpuprocess.error.MachineUnfitException with reason NO_CUDA_DRIVER when there is no
@@ -94,14 +93,14 @@ public sealed interface GpuProcess
    * @throws dev.gpuprocess.error.NoSuchProcessException when the process does not exist, and the
    *     journal has no member of its tree
    * @throws dev.gpuprocess.error.NotCudaProcessException when neither it nor a descendant uses CUDA
-   * @throws dev.gpuprocess.error.ProcessStoppedException when a process of the tree is stopped that
-   *     may use CUDA: the driver would not answer
+   * @throws dev.gpuprocess.error.FixAndRetryException with reason PROCESS_STOPPED when a process of
+   *     the tree is stopped that may use CUDA: the driver would not answer
    * @throws dev.gpuprocess.error.OperationInProgressException when a verb, of this JVM or another,
    *     was under way for longer than {@link Timeouts#call()}: ask again when it is done
    * @throws dev.gpuprocess.error.OperationTimedOutException when the driver did not answer within
    *     {@link Timeouts#call()} and no verb is known to be under way
-   * @throws dev.gpuprocess.error.WrongStateException when the driver reports a checkpoint or
-   *     restore under way, which drivers up to 580 never do
+   * @throws dev.gpuprocess.error.FixAndRetryException with reason WRONG_STATE when the driver
+   *     reports a checkpoint or restore under way, which drivers up to 580 never do
    */
   static GpuProcess inspect(long pid) {
     return GpuCheckpoints.standard().inspect(pid);
@@ -113,7 +112,8 @@ public sealed interface GpuProcess
    *
    * @param pid of the root
    * @return the running process
-   * @throws dev.gpuprocess.error.WrongStateException when the driver cannot restore it any more
+   * @throws dev.gpuprocess.error.FixAndRetryException with reason WRONG_STATE when the driver
+   *     cannot restore it any more
    * @throws dev.gpuprocess.error.GpuCheckpointException as {@link GpuCheckpoints#resume(long,
    *     dev.gpuprocess.options.ResumeOptions)}
    * @see GpuCheckpoints#resume(long)

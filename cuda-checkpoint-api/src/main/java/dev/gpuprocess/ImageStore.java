@@ -170,7 +170,8 @@ public final class ImageStore {
    *     the key, or there is no key and another user could have written it; with reason DIRECTORY
    *     when this store cannot be written, or has something else of that name; an image never
    *     replaces anything
-   * @throws dev.gpuprocess.error.DiskFullException when the file system has too little space
+   * @throws dev.gpuprocess.error.ImageException with reason DISK_FULL when the file system has too
+   *     little space
    * @throws dev.gpuprocess.error.OperationCancelledException when it was cancelled
    */
   public StoredImage fetch(Path image, Cancellation cancellation) {

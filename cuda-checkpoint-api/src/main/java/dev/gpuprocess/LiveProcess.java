@@ -3,7 +3,7 @@ package dev.gpuprocess;
 import dev.gpuprocess.cuda.GpuReading;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.Failure;
-import dev.gpuprocess.error.WrongStateException;
+import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.internal.engine.GpuMemoryLostException;
 import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.internal.engine.TrackedProcess;
@@ -53,7 +53,8 @@ abstract class LiveProcess {
     StateHandle self = StateHandle.next(tree, List.of());
     if (!SETTLED.containsAll(states)) {
       tree.requireNoVerb("inspect");
-      throw new WrongStateException(
+      throw new FixAndRetryException(
+          FixAndRetryException.Reason.WRONG_STATE,
           "process %s has the members %s: wait until their controllers are done"
               .formatted(tree.root.pid(), tree.members().stream().map(LiveProcess::text).toList()),
           Failure.of("inspect", tree.root.pid()));

@@ -73,7 +73,8 @@ public final class RepeatedSnapshots implements AutoCloseable {
    * @return the image
    * @throws OperationInProgressException when one is being made, or another verb is at work
    * @throws NoSuchProcessException when the process has ended
-   * @throws dev.gpuprocess.error.WrongStateException when the process is not running
+   * @throws dev.gpuprocess.error.FixAndRetryException with reason WRONG_STATE when the process is
+   *     not running
    * @throws dev.gpuprocess.error.GpuCheckpointException as {@link RunningProcess#snapshot(
    *     java.nio.file.Path, dev.gpuprocess.options.DumpOptions)} and {@link
    *     RunningProcess#snapshot( java.nio.file.Path, dev.gpuprocess.options.DumpOptions)}

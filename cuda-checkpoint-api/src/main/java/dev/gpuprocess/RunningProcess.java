@@ -180,7 +180,7 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
    * @param options how to dump; the process is left running in any case. The deadline is that of
    *     the dump, and begins again for what is done when the process runs again
    * @return the image
-   * @throws dev.gpuprocess.error.DiskFullException when the file system is full
+   * @throws dev.gpuprocess.error.ImageException with reason DISK_FULL when the file system is full
    * @throws dev.gpuprocess.error.ImageException when the image cannot be written
    * @throws dev.gpuprocess.error.OperationTimedOutException when the deadline passed
    * @throws dev.gpuprocess.error.OperationCancelledException when it was cancelled, or this thread
@@ -212,10 +212,12 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
    *
    * @param plan how often, where to, and what stays; its directory is made if it does not exist
    * @return what ends the snapshots
-   * @throws dev.gpuprocess.error.WrongStateException when the process is not running now
+   * @throws dev.gpuprocess.error.FixAndRetryException with reason WRONG_STATE when the process is
+   *     not running now
    * @throws dev.gpuprocess.error.ImageException with reason DIRECTORY when the directory cannot be
    *     used
-   * @throws dev.gpuprocess.error.DiskFullException when there is no room for an image
+   * @throws dev.gpuprocess.error.ImageException with reason DISK_FULL when there is no room for an
+   *     image
    * @throws dev.gpuprocess.error.UnsupportedResourceException when the process has something that
    *     CRIU cannot dump
    * @throws dev.gpuprocess.error.GpuCheckpointException as {@link #snapshot(Path, DumpOptions)}

@@ -8,10 +8,7 @@ import dev.gpuprocess.internal.dump.DumpedImage;
 import dev.gpuprocess.internal.engine.StepRecorder;
 import dev.gpuprocess.internal.image.ImageCopy;
 import dev.gpuprocess.internal.image.ImageDirectory;
-import dev.gpuprocess.internal.image.Retention;
-import dev.gpuprocess.internal.image.StoreDirectory;
 import dev.gpuprocess.internal.machine.MachineCheck;
-import dev.gpuprocess.internal.state.Journal;
 import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.RestoreOptions;
@@ -20,7 +17,6 @@ import dev.gpuprocess.report.Step;
 import dev.gpuprocess.spi.GpuPlugin;
 import java.nio.file.Path;
 import java.util.List;
-import java.util.Objects;
 import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
@@ -121,7 +117,8 @@ abstract sealed class SavedImage permits ProcessImage, AmdImage {
    *     truncated or altered, or cannot be read; with reason NOT_TRUSTED when another user could
    *     have written it; with reason MISSING when the image is gone; with reason DIRECTORY when the
    *     directory cannot be used, or something is there; an image never replaces anything
-   * @throws dev.gpuprocess.error.DiskFullException when the file system has too little space
+   * @throws dev.gpuprocess.error.ImageException with reason DISK_FULL when the file system has too
+   *     little space
    * @throws dev.gpuprocess.error.OperationCancelledException when it was cancelled
    */
   public abstract SavedImage copyTo(Path directory, Cancellation cancellation);
@@ -157,27 +154,6 @@ abstract sealed class SavedImage permits ProcessImage, AmdImage {
             ImageCopy.Result::note);
     steps.rethrow();
     return new DumpedImage(made.image(), steps.taken(), null);
-  }
-
-  /**
-   * Removes older images of the same process (the same pid and command line) that lie beside this
-   * one, such as the snapshots before it. This image is verified first. Symbolic links, incomplete
-   * images, images that another user could have written, and images that are being read or
-   * restored, in any JVM, are not touched. Keep the images of different processes in different
-   * directories. Verbs may be used on the process at the same time. An interrupt does not stop
-   * this; the thread stays interrupted.
-   *
-   * @param keep how many images stay, this one included; at least 1
-   * @return what was removed, oldest first
-   * @throws dev.gpuprocess.error.ImageException when this image does not verify, and nothing was
-   *     removed; or when an image cannot be removed
-   * @throws IllegalArgumentException when {@code keep} is less than 1
-   */
-  public final List<Path> removeOlder(int keep) {
-    Path parent = Objects.requireNonNull(directory.path().getParent());
-    return new Retention(
-            new StoreDirectory(parent, context.imageKey()), new Journal(context.state()))
-        .removeOlder(directory, keep);
   }
 
   /**

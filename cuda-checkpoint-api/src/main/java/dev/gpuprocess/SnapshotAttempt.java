@@ -1,10 +1,10 @@
 package dev.gpuprocess;
 
+import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.error.StaleStateException;
-import dev.gpuprocess.error.WrongStateException;
 import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.report.SkippedSnapshot;
@@ -49,7 +49,8 @@ final class SnapshotAttempt {
   /** Whether a failure is that others have the process, which was not even touched. */
   static Optional<SkippedSnapshot> skipped(Throwable why) {
     if (why instanceof StaleStateException
-        || (why instanceof WrongStateException wrong
+        || (why instanceof FixAndRetryException wrong
+            && wrong.reason() == FixAndRetryException.Reason.WRONG_STATE
             && SnapshotSubject.isAway(wrong.failure().after()))) {
       return Optional.of(new SkippedSnapshot(Reason.SUSPENDED, String.valueOf(why.getMessage())));
     }

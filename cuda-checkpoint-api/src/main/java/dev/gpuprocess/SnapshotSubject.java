@@ -2,8 +2,8 @@ package dev.gpuprocess;
 
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.NoSuchProcessException;
-import dev.gpuprocess.error.WrongStateException;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.internal.engine.TrackedTree;
@@ -35,7 +35,7 @@ record SnapshotSubject(EngineContext context, ProcessIdentity root) {
   /**
    * It, if it is running with all its members.
    *
-   * @throws WrongStateException when it is not
+   * @throws FixAndRetryException with reason WRONG_STATE when it is not
    * @throws dev.gpuprocess.error.OperationInProgressException when a verb is under way that has
    *     taken it from running
    */
@@ -43,8 +43,10 @@ record SnapshotSubject(EngineContext context, ProcessIdentity root) {
     TrackedTree now = TreeSearch.settled(this::find, SnapshotSubject::state, each -> each, VERB);
     ProcessState state = state(now);
     if (state != ProcessState.RUNNING) {
-      throw new WrongStateException(
-          "no snapshot is made of %s while it is %s".formatted(name(), state), failure(state));
+      throw new FixAndRetryException(
+          FixAndRetryException.Reason.WRONG_STATE,
+          "no snapshot is made of %s while it is %s".formatted(name(), state),
+          failure(state));
     }
     return StateHandle.next(now, List.of());
   }

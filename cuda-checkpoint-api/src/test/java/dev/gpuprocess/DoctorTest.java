@@ -9,9 +9,9 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.MachineUnfitException;
 import dev.gpuprocess.error.UnsupportedResource;
-import dev.gpuprocess.error.WrongStateException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.Pattern;
@@ -149,7 +149,11 @@ class DoctorTest {
 
   @Test
   void whatCriuThrowsIsAProblem() {
-    criu.checkFails = new WrongStateException("CRIU needs a newer kernel", Failure.of("check", 0));
+    criu.checkFails =
+        new FixAndRetryException(
+            FixAndRetryException.Reason.WRONG_STATE,
+            "CRIU needs a newer kernel",
+            Failure.of("check", 0));
     assertTells(checkpoints.doctor(), Severity.PROBLEM, "criu check", "needs a newer kernel");
     criu.checkFails = new IllegalStateException("a bug");
     assertTells(checkpoints.doctor(), Severity.PROBLEM, "criu check", "a bug");

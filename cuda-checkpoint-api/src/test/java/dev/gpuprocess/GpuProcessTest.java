@@ -13,7 +13,6 @@ import dev.gpuprocess.cuda.GpuMap;
 import dev.gpuprocess.cuda.GpuPair;
 import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.cuda.ProcessState;
-import dev.gpuprocess.error.CudaDriverException;
 import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.GpuShortage;
 import dev.gpuprocess.error.InsufficientGpuMemoryException;
@@ -289,7 +288,9 @@ record GpuProcessTest(SimulatedDriver machine, GpuCheckpoints checkpoints) {
   void errorWithoutATypeOfItsOwnKeepsItsNumber(Counter counter) {
     RunningProcess running = checkpoints.process(counter.pid());
     machine.faults(Fault.in("cuCheckpointProcessLock").answers(999));
-    CudaDriverException e = assertThrows(CudaDriverException.class, running::lock);
+    ProcessUnfitException e =
+        assertReason(
+            ProcessUnfitException.class, ProcessUnfitException.Reason.DRIVER_ERROR, running::lock);
     assertEquals(999, e.failure().cudaResult().code());
     assertRuns(counter, 101);
   }

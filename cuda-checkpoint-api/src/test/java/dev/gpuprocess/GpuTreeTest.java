@@ -1,5 +1,6 @@
 package dev.gpuprocess;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static dev.gpuprocess.cuda.ProcessState.CHECKPOINTED;
 import static dev.gpuprocess.cuda.ProcessState.LOCKED;
 import static dev.gpuprocess.cuda.ProcessState.RUNNING;
@@ -18,10 +19,8 @@ import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.NotCudaProcessException;
 import dev.gpuprocess.error.OperationInProgressException;
-import dev.gpuprocess.error.ProcessStoppedException;
 import dev.gpuprocess.error.RetryLaterException;
 import dev.gpuprocess.error.StaleStateException;
-import dev.gpuprocess.error.WrongStateException;
 import dev.gpuprocess.fixtures.Job;
 import dev.gpuprocess.fixtures.Signal;
 import dev.gpuprocess.fixtures.SimulatedGpu;
@@ -105,11 +104,17 @@ record GpuTreeTest(LaunchedTree tree) {
     assertInstanceOf(LockedProcess.class, tree.checkpoints().inspect(job.pid()));
     assertThrows(StaleStateException.class, running::lock);
     assertThrows(StaleStateException.class, running::suspend);
-    assertThrows(WrongStateException.class, () -> tree.checkpoints().process(job.pid()));
+    assertReason(
+        FixAndRetryException.class,
+        FixAndRetryException.Reason.WRONG_STATE,
+        () -> tree.checkpoints().process(job.pid()));
     CheckpointedProcess checkpointed = locked.checkpoint();
     assertEquals(CHECKPOINTED, checkpointed.state());
     assertInstanceOf(CheckpointedProcess.class, tree.checkpoints().inspect(job.pid()));
-    assertThrows(WrongStateException.class, () -> tree.checkpoints().process(job.pid()));
+    assertReason(
+        FixAndRetryException.class,
+        FixAndRetryException.Reason.WRONG_STATE,
+        () -> tree.checkpoints().process(job.pid()));
     LockedProcess restored = checkpointed.restore();
     assertInstanceOf(LockedProcess.class, tree.checkpoints().inspect(job.pid()));
     RunningProcess again = restored.unlock();
@@ -146,10 +151,18 @@ record GpuTreeTest(LaunchedTree tree) {
     Signal.send("STOP", member);
     try {
       awaitStop(member);
-      ProcessStoppedException e = assertThrows(ProcessStoppedException.class, running::suspend);
+      FixAndRetryException e =
+          assertReason(
+              FixAndRetryException.class,
+              FixAndRetryException.Reason.PROCESS_STOPPED,
+              running::suspend);
       assertTrue(e.getMessage().contains("process " + member), e.getMessage());
-      assertThrows(ProcessStoppedException.class, running::lock);
-      assertThrows(ProcessStoppedException.class, () -> tree.checkpoints().inspect(job.pid()));
+      assertReason(
+          FixAndRetryException.class, FixAndRetryException.Reason.PROCESS_STOPPED, running::lock);
+      assertReason(
+          FixAndRetryException.class,
+          FixAndRetryException.Reason.PROCESS_STOPPED,
+          () -> tree.checkpoints().inspect(job.pid()));
     } finally {
       Signal.send("CONT", member);
     }
@@ -337,7 +350,9 @@ record GpuTreeTest(LaunchedTree tree) {
     LockedProcess again = tree.checkpoints().process(job.member(2)).lock();
     LockedProcess part =
         assertInstanceOf(LockedProcess.class, tree.checkpoints().inspect(job.pid()));
-    WrongStateException e = assertThrows(WrongStateException.class, part::checkpoint);
+    FixAndRetryException e =
+        assertReason(
+            FixAndRetryException.class, FixAndRetryException.Reason.WRONG_STATE, part::checkpoint);
     assertTrue(e.getMessage().contains("half way"), e.getMessage());
     part.unlock();
     assertEquals(LOCKED, again.state());

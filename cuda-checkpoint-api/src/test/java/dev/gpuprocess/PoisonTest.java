@@ -1,5 +1,6 @@
 package dev.gpuprocess;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
@@ -8,7 +9,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.cuda.CudaResult;
 import dev.gpuprocess.cuda.ProcessState;
-import dev.gpuprocess.error.CudaDriverException;
+import dev.gpuprocess.error.ProcessUnfitException;
 import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
@@ -49,7 +50,11 @@ record PoisonTest(SimulatedDriver machine, GpuCheckpoints checkpoints, Counter c
   void operatingSystemTwice_isAnErrorLikeOthersAndCloseTriesAgain() {
     CheckpointedProcess suspended = checkpoints.process(counter.pid()).suspend();
     machine.faults(RESTORE.answers(304));
-    CudaDriverException e = assertThrows(CudaDriverException.class, suspended::resume);
+    ProcessUnfitException e =
+        assertReason(
+            ProcessUnfitException.class,
+            ProcessUnfitException.Reason.DRIVER_ERROR,
+            suspended::resume);
     assertEquals(CudaResult.OPERATING_SYSTEM, e.failure().cudaResult());
     assertEquals(ProcessState.CHECKPOINTED, e.failure().after());
     assertTrue(

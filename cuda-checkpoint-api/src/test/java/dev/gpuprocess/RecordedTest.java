@@ -1,5 +1,6 @@
 package dev.gpuprocess;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static java.util.concurrent.TimeUnit.SECONDS;
 import static org.awaitility.Awaitility.await;
 import static org.junit.jupiter.api.Assertions.assertEquals;
@@ -7,8 +8,8 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.TestJvm;
-import dev.gpuprocess.error.CudaDriverException;
 import dev.gpuprocess.error.OperationTimedOutException;
+import dev.gpuprocess.error.ProcessUnfitException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.SimulatedDriver;
@@ -118,12 +119,13 @@ class RecordedTest {
   }
 
   @Test
-  void aStepThatFailsIsRecordedWithItsException() throws IOException {
+  void aStepThatFailsIsRecordedWithItsReason() throws IOException {
     machine.faults(Fault.in("cuCheckpointProcessLock").answers(999));
     RunningProcess running = checkpoints.process(counter.pid());
-    assertThrows(CudaDriverException.class, running::lock);
+    assertReason(
+        ProcessUnfitException.class, ProcessUnfitException.Reason.DRIVER_ERROR, running::lock);
     assertEquals(
-        List.of("CudaDriverException"),
+        List.of("DRIVER_ERROR"),
         events("dev.gpuprocess.report.Step").stream()
             .map(step -> step.getString("outcome"))
             .toList());

@@ -12,7 +12,6 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.gpuprocess.contract.LaunchedTree;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.cuda.ProcessState;
-import dev.gpuprocess.error.CudaDriverException;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.InsufficientGpuMemoryException;
 import dev.gpuprocess.error.LockTimeoutException;
@@ -151,7 +150,9 @@ record TreeFailureTest(LaunchedTree tree) {
     Job job = tree.launch(2);
     CheckpointedProcess parked = running(job).suspend();
     tree.machine().faults(Fault.in(RESTORE).pid(job.member(1)).answers(999));
-    CudaDriverException e = assertThrows(CudaDriverException.class, parked::resume);
+    ProcessUnfitException e =
+        assertReason(
+            ProcessUnfitException.class, ProcessUnfitException.Reason.DRIVER_ERROR, parked::resume);
     assertTells(e, job.member(0) + " LOCKED", job.member(1) + " CHECKPOINTED");
     assertStates(job, LOCKED, CHECKPOINTED, LOCKED);
     tree.machine().clearFaults();
@@ -167,7 +168,9 @@ record TreeFailureTest(LaunchedTree tree) {
         .faults(
             Fault.in(RESTORE).pid(job.member(0)).answers(999),
             Fault.in(RESTORE).pid(job.member(2)).answers(999));
-    CudaDriverException e = assertThrows(CudaDriverException.class, parked::resume);
+    ProcessUnfitException e =
+        assertReason(
+            ProcessUnfitException.class, ProcessUnfitException.Reason.DRIVER_ERROR, parked::resume);
     assertTells(e, "failed for 2 of 3 members");
     assertEquals(1, e.getSuppressed().length);
     tree.machine().clearFaults();
@@ -180,7 +183,8 @@ record TreeFailureTest(LaunchedTree tree) {
     Job job = tree.launch(0);
     CheckpointedProcess parked = running(job).suspend();
     tree.machine().faults(Fault.in(UNLOCK).pid(job.member(1)).answers(999));
-    assertThrows(CudaDriverException.class, parked::resume);
+    assertReason(
+        ProcessUnfitException.class, ProcessUnfitException.Reason.DRIVER_ERROR, parked::resume);
     assertStates(job, RUNNING, LOCKED, RUNNING);
     tree.machine().clearFaults();
     parked.resume();

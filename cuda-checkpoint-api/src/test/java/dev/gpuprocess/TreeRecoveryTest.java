@@ -1,15 +1,15 @@
 package dev.gpuprocess;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static dev.gpuprocess.cuda.ProcessState.CHECKPOINTED;
 import static dev.gpuprocess.cuda.ProcessState.LOCKED;
 import static dev.gpuprocess.cuda.ProcessState.RUNNING;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertSame;
-import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import dev.gpuprocess.contract.LaunchedTree;
-import dev.gpuprocess.error.CudaDriverException;
+import dev.gpuprocess.error.ProcessUnfitException;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.Job;
 import dev.gpuprocess.fixtures.SimulatedGpu;
@@ -42,7 +42,8 @@ record TreeRecoveryTest(LaunchedTree tree) {
     Job job = tree.launch(2);
     CheckpointedProcess parked = tree.checkpoints().process(job.pid()).suspend();
     tree.machine().faults(Fault.in("cuCheckpointProcessRestore").pid(job.member(1)).answers(999));
-    assertThrows(CudaDriverException.class, parked::resume);
+    assertReason(
+        ProcessUnfitException.class, ProcessUnfitException.Reason.DRIVER_ERROR, parked::resume);
     tree.machine().clearFaults();
     tree.controllerDies();
 

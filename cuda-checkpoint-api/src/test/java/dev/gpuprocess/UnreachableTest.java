@@ -1,5 +1,6 @@
 package dev.gpuprocess;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static java.util.concurrent.TimeUnit.SECONDS;
 import static org.awaitility.Awaitility.await;
 import static org.junit.jupiter.api.Assertions.assertEquals;
@@ -10,10 +11,10 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import dev.gpuprocess.contract.FrozenGroup;
 import dev.gpuprocess.contract.OutsideUse;
-import dev.gpuprocess.error.CudaDriverException;
+import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.OperationInProgressException;
-import dev.gpuprocess.error.ProcessStoppedException;
+import dev.gpuprocess.error.ProcessUnfitException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.SimulatedDriver;
@@ -43,8 +44,11 @@ record UnreachableTest(SimulatedDriver machine, GpuCheckpoints checkpoints, Coun
     assumeTrue(frozen.isPresent(), "this version of control groups cannot be used here");
     try (FrozenGroup group = frozen.get()) {
       await().atMost(20, SECONDS).until(() -> ProcFs.isFrozen(counter.pid()));
-      ProcessStoppedException refused =
-          assertThrows(ProcessStoppedException.class, () -> checkpoints.process(counter.pid()));
+      FixAndRetryException refused =
+          assertReason(
+              FixAndRetryException.class,
+              FixAndRetryException.Reason.PROCESS_STOPPED,
+              () -> checkpoints.process(counter.pid()));
       assertTrue(refused.getMessage().contains("frozen"), refused.getMessage());
       group.thaw();
       await().atMost(20, SECONDS).until(() -> !ProcFs.isFrozen(counter.pid()));
@@ -91,8 +95,11 @@ record UnreachableTest(SimulatedDriver machine, GpuCheckpoints checkpoints, Coun
     try (Workload tracer = Workload.idle()) {
       assertEquals("1", tracer.ask("halt " + otherThread()));
       assertFalse(ProcFs.stat(counter.pid()).orElseThrow().isStopped(), "the process seems to run");
-      ProcessStoppedException refused =
-          assertThrows(ProcessStoppedException.class, () -> running.lock());
+      FixAndRetryException refused =
+          assertReason(
+              FixAndRetryException.class,
+              FixAndRetryException.Reason.PROCESS_STOPPED,
+              () -> running.lock());
       assertTrue(refused.getMessage().contains("by process " + tracer.pid()), refused.getMessage());
       Diagnosis diagnosis = checkpoints.doctor(counter.pid());
       assertTrue(diagnosis.toString().contains("by process " + tracer.pid()), diagnosis::toString);
@@ -161,7 +168,7 @@ record UnreachableTest(SimulatedDriver machine, GpuCheckpoints checkpoints, Coun
     RunningProcess running = checkpoints.process(counter.pid());
     RuntimeException failed = assertThrows(RuntimeException.class, running::suspend);
     assertEquals(
-        List.of(CudaDriverException.class),
+        List.of(ProcessUnfitException.class),
         List.of(failed.getSuppressed()).stream().map(Object::getClass).toList());
     machine.clearFaults();
     ((LockedProcess) checkpoints.inspect(counter.pid())).unlock();

@@ -1,5 +1,6 @@
 package dev.gpuprocess;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
@@ -8,10 +9,10 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.gpuprocess.contract.LaunchedTree;
 import dev.gpuprocess.cuda.CudaDriver;
 import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.error.ProcessUnfitException;
 import dev.gpuprocess.error.UnsupportedResource;
-import dev.gpuprocess.error.WrongStateException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.Job;
@@ -149,8 +150,11 @@ record VerbUnderWayTest(
   @Test
   void processThatRestsSuspendedIsAWrongState() {
     checkpoints.process(counter.pid()).suspend();
-    WrongStateException wrong =
-        assertThrows(WrongStateException.class, () -> checkpoints.process(counter.pid()));
+    FixAndRetryException wrong =
+        assertReason(
+            FixAndRetryException.class,
+            FixAndRetryException.Reason.WRONG_STATE,
+            () -> checkpoints.process(counter.pid()));
     assertEquals(ProcessState.CHECKPOINTED, wrong.failure().after());
   }
 
@@ -223,9 +227,11 @@ record VerbUnderWayTest(
   void verbThatEndedJustAfterTheLookHasLeftASuspendedProcess() {
     try (HeldVerb other =
         HeldVerb.start(checkpoints, there -> there.process(counter.pid()).suspend())) {
-      WrongStateException wrong =
-          assertThrows(
-              WrongStateException.class, () -> lookingBeforeTheEndOf(other).process(counter.pid()));
+      FixAndRetryException wrong =
+          assertReason(
+              FixAndRetryException.class,
+              FixAndRetryException.Reason.WRONG_STATE,
+              () -> lookingBeforeTheEndOf(other).process(counter.pid()));
       assertEquals(ProcessState.CHECKPOINTED, wrong.failure().after());
     }
   }

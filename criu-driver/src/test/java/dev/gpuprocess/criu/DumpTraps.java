@@ -14,7 +14,6 @@ import dev.gpuprocess.criu.proto.Rpc.criu_network_lock_method;
 import dev.gpuprocess.criu.proto.Rpc.criu_opts;
 import dev.gpuprocess.criu.proto.Rpc.criu_req_type;
 import dev.gpuprocess.error.CriuException;
-import dev.gpuprocess.error.DiskFullException;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.UnsupportedResource;
@@ -194,7 +193,8 @@ final class DumpTraps {
     try (TmpFs disk = TmpFs.mount(site.images(), "size=1m");
         Workload counter = Workload.counter(fixture.directory(), 8)) {
       fixture.failedDump(
-          DiskFullException.class,
+          ImageException.class,
+          ImageException.Reason.DISK_FULL,
           site.at(disk.point()),
           counter,
           DumpDirectories.dump().build(),

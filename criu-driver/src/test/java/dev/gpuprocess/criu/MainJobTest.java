@@ -20,7 +20,6 @@ import dev.gpuprocess.contract.TmpFs;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.CriuFailure;
-import dev.gpuprocess.error.DiskFullException;
 import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.PidTakenException;
@@ -248,7 +247,10 @@ class MainJobTest {
       CheckpointedProcess suspended = checkpoints.process(pattern.pid()).suspend();
       // The look at free room is passed; CRIU itself hits the end.
       Files.write(small.resolve("filler"), new byte[20 << 20]);
-      assertThrows(DiskFullException.class, () -> suspended.dump(small.resolve("image")));
+      assertReason(
+          ImageException.class,
+          ImageException.Reason.DISK_FULL,
+          () -> suspended.dump(small.resolve("image")));
       Files.delete(small.resolve("filler"));
       try (Stream<Path> left = Files.list(small)) {
         assertEquals(0, left.count());

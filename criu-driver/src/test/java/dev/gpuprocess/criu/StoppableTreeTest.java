@@ -1,5 +1,6 @@
 package dev.gpuprocess.criu;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
@@ -10,7 +11,7 @@ import dev.gpuprocess.contract.FrozenGroup;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.criu.internal.tree.TreeFate;
-import dev.gpuprocess.error.ProcessStoppedException;
+import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.UnsupportedResourceException;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
@@ -76,8 +77,11 @@ class StoppableTreeTest {
     assumeTrue(frozen.isPresent(), "this version of control groups cannot be used here");
     int child = ProcFs.descendants(parent.pid()).get(0);
     try (FrozenGroup group = frozen.get()) {
-      ProcessStoppedException refused =
-          assertThrows(ProcessStoppedException.class, () -> dump(parent.identity()));
+      FixAndRetryException refused =
+          assertReason(
+              FixAndRetryException.class,
+              FixAndRetryException.Reason.PROCESS_STOPPED,
+              () -> dump(parent.identity()));
       assertTrue(refused.getMessage().contains("frozen"), refused.getMessage());
       group.thaw();
       dump(parent.identity());

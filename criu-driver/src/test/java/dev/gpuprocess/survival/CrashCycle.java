@@ -4,6 +4,7 @@ import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.criu.FileTree;
 import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.options.RetentionPolicy;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
@@ -25,7 +26,8 @@ record CrashCycle(GpuCheckpoints checkpoints, int pid, Path images) {
     FileTree.remove(image.directory());
     // The first of them is older than the second, which removes it.
     checkpoints.process(pid).snapshot(images.resolve("first-" + number), options);
-    checkpoints.process(pid).snapshot(images.resolve("second-" + number), options).removeOlder(1);
+    checkpoints.process(pid).snapshot(images.resolve("second-" + number), options);
+    checkpoints.store(images).prune(RetentionPolicy.builder().keepLast(1).build());
   }
 
   /** The directory of images as {@code link/..}, which only the kernel can resolve. */

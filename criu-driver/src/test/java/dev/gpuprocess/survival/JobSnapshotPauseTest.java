@@ -1,10 +1,10 @@
 package dev.gpuprocess.survival;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static java.util.concurrent.TimeUnit.SECONDS;
 import static org.awaitility.Awaitility.await;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
-import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.GpuCheckpoints;
@@ -13,7 +13,7 @@ import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.contract.TmpFs;
 import dev.gpuprocess.criu.RealCriu;
-import dev.gpuprocess.error.DiskFullException;
+import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.report.Step;
 import java.io.IOException;
@@ -178,9 +178,10 @@ class JobSnapshotPauseTest {
 
   @Test
   void aDiskThatFillsUpAtTheSecondMemberCostsTheImageAlone() {
-    DiskFullException e =
-        assertThrows(
-            DiskFullException.class,
+    ImageException e =
+        assertReason(
+            ImageException.class,
+            ImageException.Reason.DISK_FULL,
             () -> snapshot(place.at("write", theSecondTime(place::fillDisk))));
     assertTrue(e.getMessage().contains("runs, and there is no new image"), e.getMessage());
     assertGoesOn();

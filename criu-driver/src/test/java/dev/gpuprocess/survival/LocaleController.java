@@ -2,9 +2,11 @@ package dev.gpuprocess.survival;
 
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.ProcessImage;
+import dev.gpuprocess.image.PruneReport;
 import dev.gpuprocess.internal.image.AbandonedImage;
 import dev.gpuprocess.internal.image.StagedImage;
 import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.options.RetentionPolicy;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.DirectoryStream;
@@ -57,8 +59,10 @@ final class LocaleController {
     opened.verify();
     opened.describe();
     opened.restore().resume();
-    ProcessImage newer = checkpoints.process(pid).snapshot(place.resolve("newer"));
-    require(newer.removeOlder(1).size() == 1, "the older image is not removed");
+    checkpoints.process(pid).snapshot(place.resolve("newer"));
+    PruneReport pruned =
+        checkpoints.store(place).prune(RetentionPolicy.builder().keepLast(1).build());
+    require(pruned.removed().equals(List.of(image)), "the older image stays: " + pruned);
     requireHalfImagesAreFound(pid, place);
   }
 

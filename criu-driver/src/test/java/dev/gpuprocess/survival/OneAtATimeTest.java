@@ -16,6 +16,7 @@ import dev.gpuprocess.cuda.CudaDriver;
 import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.internal.cuda.LibCuda;
 import dev.gpuprocess.internal.cuda.LibNvml;
+import dev.gpuprocess.options.RetentionPolicy;
 import dev.gpuprocess.options.Timeouts;
 import java.lang.reflect.Proxy;
 import java.nio.file.Path;
@@ -161,31 +162,37 @@ class OneAtATimeTest {
     assertEquals(Optional.empty(), subject.fault());
   }
 
+  private List<Path> removedBut(int keep) {
+    return machine
+        .checkpoints()
+        .store(machine.images())
+        .prune(RetentionPolicy.builder().keepLast(keep).build())
+        .removed();
+  }
+
   @Test
-  void removeOlder_olderImageIsBeingRestored_sparedAndAfterwardsRemoved() {
+  void prune_olderImageIsBeingRestored_sparedAndAfterwardsRemoved() {
     Path old = image("old").directory();
     machine.checkpoints().open(old).restore().resume();
-    ProcessImage newer = image("newest");
+    image("newest");
     CheckpointedProcess restored =
-        duringStage("preRestore", () -> assertEquals(List.of(), newer.removeOlder(1)))
-            .open(old)
-            .restore();
+        duringStage("preRestore", () -> assertEquals(List.of(), removedBut(1))).open(old).restore();
     restored.resume();
     assertEquals(Optional.empty(), subject.fault());
-    assertEquals(List.of(old), newer.removeOlder(1));
+    assertEquals(List.of(old), removedBut(1));
     assertEquals(List.of("newest"), SimulatedMachine.names(machine.images()));
   }
 
   /** Reading whole images takes long, and does not end on a disk that hangs. */
   @Test
   @OutsideUse("A20")
-  void removeOlder_processIsAtWork_doneWithoutItsLock() {
+  void prune_processIsAtWork_doneWithoutItsLock() {
     Path old = image("old").directory();
     machine.checkpoints().open(old).restore().resume();
     ProcessImage newer = image("newest");
     machine.checkpoints().open(newer.directory()).restore().resume();
     List<Path> removed = new ArrayList<>();
-    duringStage("postDump", () -> removed.addAll(newer.removeOlder(1)))
+    duringStage("postDump", () -> removed.addAll(removedBut(1)))
         .process(subject.pid())
         .snapshot(machine.image());
     assertEquals(List.of(old), removed);

@@ -15,10 +15,10 @@ import dev.gpuprocess.criu.FileTree;
 import dev.gpuprocess.criu.RealCriu;
 import dev.gpuprocess.criu.ToldSnapshots;
 import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.NoSuchProcessException;
-import dev.gpuprocess.error.WrongStateException;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.image.ImageKey;
 import dev.gpuprocess.image.StoredImage;
@@ -226,7 +226,10 @@ abstract class RepeatedSnapshotsContract {
     assertTrue(Files.isDirectory(machine.images()), "it is made");
     assertEquals(Optional.empty(), subject.fault());
     Suspended suspended = subject.suspend(checkpoints);
-    assertThrows(WrongStateException.class, () -> begin(plan(NEVER).build()));
+    assertReason(
+        FixAndRetryException.class,
+        FixAndRetryException.Reason.WRONG_STATE,
+        () -> begin(plan(NEVER).build()));
     suspended.resume().run();
   }
 }

@@ -14,7 +14,6 @@ import dev.gpuprocess.RepeatedSnapshots;
 import dev.gpuprocess.SnapshotPlan;
 import dev.gpuprocess.criu.RpcCriuDriver;
 import dev.gpuprocess.criu.ToldSnapshots;
-import dev.gpuprocess.error.DiskFullException;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.image.StoredImage;
@@ -171,7 +170,8 @@ class RepeatedSnapshotsTest extends RepeatedSnapshotsContract {
               .listener(told)
               .build();
       try (RepeatedSnapshots snapshots = begin(plan)) {
-        assertInstanceOf(DiskFullException.class, told.awaitFailed());
+        ImageException full = assertInstanceOf(ImageException.class, told.awaitFailed());
+        assertEquals(ImageException.Reason.DISK_FULL, full.reason());
         Files.delete(disk.path().resolve("filler"));
         told.awaitMade(1);
         assertTrue(snapshots.isActive());

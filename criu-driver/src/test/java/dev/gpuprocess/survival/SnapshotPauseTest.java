@@ -1,5 +1,6 @@
 package dev.gpuprocess.survival;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static java.util.concurrent.TimeUnit.SECONDS;
 import static org.awaitility.Awaitility.await;
 import static org.junit.jupiter.api.Assertions.assertEquals;
@@ -15,9 +16,9 @@ import dev.gpuprocess.contract.TmpFs;
 import dev.gpuprocess.criu.FileTree;
 import dev.gpuprocess.criu.RealCriu;
 import dev.gpuprocess.cuda.ProcessState;
-import dev.gpuprocess.error.DiskFullException;
 import dev.gpuprocess.error.Fate;
 import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.fixtures.Fault;
@@ -147,9 +148,10 @@ class SnapshotPauseTest {
   void aDiskThatFillsUpMeanwhileCostsTheImageAlone() throws IOException {
     ProcessImage older =
         checkpoints().process(job.pid()).snapshot(place.disk.path().resolve("older"), OPTIONS);
-    DiskFullException e =
-        assertThrows(
-            DiskFullException.class,
+    ImageException e =
+        assertReason(
+            ImageException.class,
+            ImageException.Reason.DISK_FULL,
             () ->
                 place
                     .at("write", place::fillDisk)

@@ -63,14 +63,12 @@ public final class SoakShift implements Function<String, List<String>> {
     Leaks.open(checkpoints);
     this.verbs = new SoakVerbs(checkpoints, place.images(), place.squat(), name, tally);
     this.quiet = new QuietJob(checkpoints, driver, tally);
-    this.full =
-        new FullGpu(
-            SimulatedMachine.hastyCheckpoints(
-                driver(place.crowdMachine(), place),
-                place.crowdMachine(),
-                place.crowdState(),
-                slow),
-            tally);
+    GpuCheckpoints crowded =
+        SimulatedMachine.hastyCheckpoints(
+            driver(place.crowdMachine(), place), place.crowdMachine(), place.crowdState(), slow);
+    // Which of its verbs is the first to read the GPU, and in which round, is chance.
+    Leaks.open(crowded);
+    this.full = new FullGpu(crowded, tally);
   }
 
   private ExclusiveCallDriver driver(Path machine, SoakPlace place) {

@@ -88,10 +88,11 @@ public interface CriuDriver {
    * @param listener notified at each stage; vetoes by throwing
    * @return what CRIU measured
    * @throws dev.gpuprocess.error.CriuException when CRIU could not dump, with its first real error
-   * @throws dev.gpuprocess.error.DiskFullException when the file system had no room
+   * @throws dev.gpuprocess.error.ImageException with reason DISK_FULL when the file system had no
+   *     room
    * @throws dev.gpuprocess.error.NoSuchProcessException when the process is gone
-   * @throws dev.gpuprocess.error.ProcessStoppedException when a process of the tree is in a frozen
-   *     control group; it was not touched
+   * @throws dev.gpuprocess.error.FixAndRetryException with reason PROCESS_STOPPED when a process of
+   *     the tree is in a frozen control group; it was not touched
    * @throws dev.gpuprocess.error.OperationTimedOutException when the deadline passed
    */
   DumpReport dump(DumpRequest request, DumpListener listener);

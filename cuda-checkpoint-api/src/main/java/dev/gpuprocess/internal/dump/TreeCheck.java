@@ -5,7 +5,6 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.OperationTimedOutException;
-import dev.gpuprocess.error.ProcessStoppedException;
 import dev.gpuprocess.error.ProcessUnfitException;
 import dev.gpuprocess.internal.engine.ProcessOperation;
 import dev.gpuprocess.internal.engine.StepRecorder;
@@ -103,7 +102,8 @@ public final class TreeCheck {
   /** Refuses a frozen child: CRIU would wait for it and leave the tree half stopped. */
   private void requireThawed(Freezer freezer, int child) {
     if (freezer.of(child) == Freezer.State.FROZEN) {
-      throw new ProcessStoppedException(
+      throw new FixAndRetryException(
+          FixAndRetryException.Reason.PROCESS_STOPPED,
           "child %s (%s) of process %s is in a frozen cgroup, so the tree cannot be dumped: thaw it and try again"
               .formatted(child, name(child), root()),
           Failure.of("dump", root()));

@@ -4,7 +4,6 @@ import static java.util.Objects.requireNonNull;
 
 import dev.gpuprocess.cuda.CudaResult;
 import dev.gpuprocess.cuda.ProcessState;
-import dev.gpuprocess.error.CudaDriverException;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.GpuCheckpointException;
@@ -13,7 +12,6 @@ import dev.gpuprocess.error.LockTimeoutException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.NotCudaProcessException;
 import dev.gpuprocess.error.ProcessUnfitException;
-import dev.gpuprocess.error.WrongStateException;
 import dev.gpuprocess.internal.text.Printable;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -68,7 +66,8 @@ final class CudaFailures {
           failure);
     }
     if (result.equals(CudaResult.ILLEGAL_STATE)) {
-      return new WrongStateException(
+      return new FixAndRetryException(
+          FixAndRetryException.Reason.WRONG_STATE,
           "%s is %s, and %s is not legal there: something else moved it; go on with GpuProcess.inspect(%s)"
               .formatted(name, state(failure), function, process.pid()),
           failure);
@@ -97,7 +96,8 @@ final class CudaFailures {
       if (process.isPoisoned()) {
         return poisoned(process, failure);
       }
-      return new CudaDriverException(
+      return new ProcessUnfitException(
+          ProcessUnfitException.Reason.DRIVER_ERROR,
           "the driver answers %s to restore of %s twice, and it stays checkpointed: try again; if that never works, an earlier restore has run out of GPU memory, and only an image of the process can be restored"
               .formatted(result, name),
           failure);
@@ -110,7 +110,8 @@ final class CudaFailures {
               + ": run as root or as the user it runs as, on the machine's own pid namespace",
           failure);
     }
-    return new CudaDriverException(
+    return new ProcessUnfitException(
+        ProcessUnfitException.Reason.DRIVER_ERROR,
         "the driver answers %s to %s of %s, which is %s now"
             .formatted(result, function, name, state(failure)),
         failure);

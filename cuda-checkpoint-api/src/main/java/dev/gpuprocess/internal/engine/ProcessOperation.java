@@ -73,7 +73,8 @@ public final class ProcessOperation {
    * Creates a verb that only reads the process that has a pid now.
    *
    * @throws NoSuchProcessException when there is none
-   * @throws dev.gpuprocess.error.ProcessStoppedException when a driver call on it would hang
+   * @throws dev.gpuprocess.error.FixAndRetryException with reason PROCESS_STOPPED when a driver
+   *     call on it would hang
    * @throws OperationInProgressException when too many calls on it hang already
    */
   public static ProcessOperation reading(EngineContext context, long pid, String verb) {

@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.engine;
 
+import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.report.Step;
 import dev.gpuprocess.report.StepListener;
 import java.time.Duration;
@@ -182,7 +183,11 @@ public final class StepRecorder {
   }
 
   private void failed(String name, Throwable why, @Nullable StepEvent event) {
-    record(event, why.getClass().getSimpleName(), 0, "");
+    String outcome =
+        why instanceof GpuCheckpointException known
+            ? known.reason().name()
+            : why.getClass().getSimpleName();
+    record(event, outcome, 0, "");
     LOG.info("process {}: {} failed: {}", pid, name, why.toString());
   }
 

@@ -2,8 +2,8 @@ package dev.gpuprocess.internal.engine;
 
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.NoSuchProcessException;
-import dev.gpuprocess.error.ProcessStoppedException;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.context.EngineContext;
@@ -110,7 +110,7 @@ public final class TrackedProcess {
    * entry of a process that has exited.
    *
    * @throws NoSuchProcessException when it has exited
-   * @throws ProcessStoppedException when it is stopped, traced or frozen
+   * @throws FixAndRetryException with reason PROCESS_STOPPED when it is stopped, traced or frozen
    */
   public void requireReachable(String verb) {
     if (!identity.isAlive()) {
@@ -143,8 +143,9 @@ public final class TrackedProcess {
             });
   }
 
-  private ProcessStoppedException stopped(String what, String cure, String verb) {
-    return new ProcessStoppedException(
+  private FixAndRetryException stopped(String what, String cure, String verb) {
+    return new FixAndRetryException(
+        FixAndRetryException.Reason.PROCESS_STOPPED,
         "process %s %s, and a driver call on it would hang: %s and try again"
             .formatted(pid(), what, cure),
         Failure.of(verb, pid()));

@@ -1,16 +1,18 @@
 package dev.gpuprocess.internal.engine;
 
 import dev.gpuprocess.cuda.ProcessState;
-import dev.gpuprocess.error.CudaDriverException;
+import dev.gpuprocess.error.FixAndRetryException;
+import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.LockTimeoutException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.OperationInProgressException;
-import dev.gpuprocess.error.WrongStateException;
+import dev.gpuprocess.error.ProcessUnfitException;
 import dev.gpuprocess.internal.call.Stop;
 import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.internal.time.Durations;
 import java.time.Duration;
 import java.util.List;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Locks all members of a tree within one deadline, including members that appear while it locks.
@@ -77,11 +79,13 @@ final class TreeLock {
 
   /** Whether another attempt may succeed. */
   private static boolean mayPass(RuntimeException e) {
-    return e instanceof LockTimeoutException
-        || e instanceof WrongStateException
-        || e instanceof NoSuchProcessException
+    GpuCheckpointException.@Nullable Reason reason =
+        e instanceof GpuCheckpointException known ? known.reason() : null;
+    return e instanceof NoSuchProcessException
+        || e instanceof LockTimeoutException
         || e instanceof OperationInProgressException
-        || e instanceof CudaDriverException;
+        || reason == FixAndRetryException.Reason.WRONG_STATE
+        || reason == ProcessUnfitException.Reason.DRIVER_ERROR;
   }
 
   private void unlockAll(RuntimeException why) {

@@ -4,9 +4,9 @@ import dev.gpuprocess.cuda.CudaAnswer;
 import dev.gpuprocess.cuda.CudaResult;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.ProcessUnreadableException;
-import dev.gpuprocess.error.WrongStateException;
 import dev.gpuprocess.internal.linux.Descriptors;
 import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.state.ProcessLock;
@@ -163,7 +163,8 @@ public final class TreeOperation {
    * Checks that driver calls on all members return, and drops members that have exited.
    *
    * @throws NoSuchProcessException when no member is left
-   * @throws dev.gpuprocess.error.ProcessStoppedException when one is stopped, traced or frozen
+   * @throws dev.gpuprocess.error.FixAndRetryException with reason PROCESS_STOPPED when one is
+   *     stopped, traced or frozen
    */
   void requireReachable() {
     withEach(
@@ -304,7 +305,8 @@ public final class TreeOperation {
    * Checks that all members are in a state and were moved by no other controller, and that this JVM
    * can open the files that the verb and its rollback need.
    *
-   * @throws WrongStateException when the members were found in several states
+   * @throws FixAndRetryException with reason WRONG_STATE when the members were found in several
+   *     states
    * @throws ProcessUnreadableException when this JVM has too many files open
    */
   public void require(ProcessState expected) {
@@ -314,7 +316,8 @@ public final class TreeOperation {
             .flatMap(each -> Stream.ofNullable(each.process().lastKnown()))
             .collect(Collectors.toSet());
     if (known.size() > 1) {
-      throw new WrongStateException(
+      throw new FixAndRetryException(
+          FixAndRetryException.Reason.WRONG_STATE,
           "%s is half way, with the members %s: bring it back first (%s, then unlock or resume)"
               .formatted(
                   tree.name(),

@@ -3,9 +3,9 @@ package dev.gpuprocess.internal.engine;
 import dev.gpuprocess.cuda.CudaResult;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.NotCudaProcessException;
-import dev.gpuprocess.error.ProcessStoppedException;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.context.EngineContext;
@@ -176,8 +176,8 @@ public final class TreeSearch {
   /**
    * Returns the members, the root first, parents before children. Each remembers its state.
    *
-   * @throws ProcessStoppedException when a process that may use CUDA is stopped: the driver would
-   *     not answer
+   * @throws FixAndRetryException with reason PROCESS_STOPPED when a process that may use CUDA is
+   *     stopped: the driver would not answer
    * @throws dev.gpuprocess.error.OperationInProgressException when another verb works on a member
    *     for too long
    * @throws dev.gpuprocess.error.OperationTimedOutException when the driver does not answer in time
@@ -241,9 +241,9 @@ public final class TreeSearch {
     } catch (NoSuchProcessException e) {
       LOG.debug("process {} has just ended", process.pid());
       return true;
-    } catch (ProcessStoppedException e) {
+    } catch (FixAndRetryException stopped) {
       if (mayUseCuda(process)) {
-        throw e;
+        throw stopped;
       }
       LOG.debug("process {} is stopped, and does not use CUDA", process.pid());
       return true;

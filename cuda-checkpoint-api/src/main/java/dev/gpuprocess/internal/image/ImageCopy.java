@@ -1,6 +1,5 @@
 package dev.gpuprocess.internal.image;
 
-import dev.gpuprocess.error.DiskFullException;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.OperationCancelledException;
@@ -109,7 +108,7 @@ public final class ImageCopy implements AutoCloseable {
    *     truncated, altered, or not in the manifest; with reason NOT_TRUSTED when there is no key
    *     and another user could have written it; with reason MISSING when the image is gone; with
    *     reason DIRECTORY when the directory cannot be used
-   * @throws DiskFullException when the file system has too little space
+   * @throws ImageException with reason DISK_FULL when the file system has too little space
    * @throws OperationCancelledException when the copy was cancelled
    */
   public static Result make(
@@ -219,8 +218,11 @@ public final class ImageCopy implements AutoCloseable {
   Result run() {
     try {
       return copied();
-    } catch (DiskFullException | OperationCancelledException e) {
-      unwanted = true;
+    } catch (ImageException | OperationCancelledException e) {
+      if (e.reason() == ImageException.Reason.DISK_FULL
+          || e instanceof OperationCancelledException) {
+        unwanted = true;
+      }
       throw e;
     }
   }

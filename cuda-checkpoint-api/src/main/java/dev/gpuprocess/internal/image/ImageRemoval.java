@@ -34,11 +34,10 @@ final class ImageRemoval {
   /**
    * Removes the image.
    *
-   * @param evenIfMapped whether processes may map memory files of the image
    * @return the reason why it stays, as the end of a sentence about it; empty when it is removed
    * @throws IOException when it cannot be removed, or was replaced by another image
    */
-  Optional<String> run(boolean evenIfMapped) throws IOException {
+  Optional<String> run() throws IOException {
     Path path = image.path();
     String name = String.valueOf(path.getFileName());
     try (PinnedDirectory parent = PinnedDirectory.open(Objects.requireNonNull(path.getParent()));
@@ -52,8 +51,7 @@ final class ImageRemoval {
       }
       try {
         // No process can begin to use the image now.
-        Optional<String> mapped =
-            evenIfMapped ? Optional.empty() : MappingProcesses.of(held, image.manifest());
+        Optional<String> mapped = MappingProcesses.of(held, image.manifest());
         if (mapped.isEmpty()) {
           remove(parent, held, name);
         }

@@ -1,6 +1,5 @@
 package dev.gpuprocess.internal.image;
 
-import dev.gpuprocess.error.DiskFullException;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.internal.linux.Descriptors;
@@ -31,7 +30,7 @@ public record ImageTarget(PinnedDirectory parent, Path path) {
    * @param expectedBytes the expected size of the image
    * @return the free space, in bytes
    * @throws ImageException with reason DIRECTORY when the directory cannot be used
-   * @throws DiskFullException when the file system has too little space
+   * @throws ImageException with reason DISK_FULL when the file system has too little space
    */
   public static long check(Path directory, ProcessIdentity process, long expectedBytes) {
     Failure failure = Failure.of("dump", process.pid());
@@ -62,7 +61,7 @@ public record ImageTarget(PinnedDirectory parent, Path path) {
    * @param expectedBytes the expected size of the image
    * @param failure for exceptions
    * @throws ImageException with reason DIRECTORY when the directory cannot be used
-   * @throws DiskFullException when the file system has too little space
+   * @throws ImageException with reason DISK_FULL when the file system has too little space
    */
   static ImageTarget open(Path directory, long expectedBytes, Failure failure) {
     PinnedDirectory parent;
@@ -126,7 +125,8 @@ public record ImageTarget(PinnedDirectory parent, Path path) {
           null);
     }
     if (free < expectedBytes) {
-      throw new DiskFullException(
+      throw new ImageException(
+          ImageException.Reason.DISK_FULL,
           "%s has %s MiB free and the image of process %s needs about %s MiB: free some space or use another file system"
               .formatted(parent.name(), free >> 20, failure.pid(), expectedBytes >> 20),
           failure);
@@ -137,14 +137,17 @@ public record ImageTarget(PinnedDirectory parent, Path path) {
     return new ImageException(ImageException.Reason.DIRECTORY, why, failure, cause);
   }
 
-  /** Returns the given exception, or a DiskFullException if the cause is a full disk. */
+  /** Returns the given exception, or one with reason DISK_FULL if the cause is a full disk. */
   static ImageException failed(Failure failure, IOException cause, ImageException otherwise) {
     String reason =
         String.valueOf(
             cause instanceof FileSystemException failed ? failed.getReason() : cause.getMessage());
     return Descriptors.saysFull(reason)
-        ? new DiskFullException(
-            otherwise.getMessage() + ": free some space or use another file system", failure, cause)
+        ? new ImageException(
+            ImageException.Reason.DISK_FULL,
+            otherwise.getMessage() + ": free some space or use another file system",
+            failure,
+            cause)
         : otherwise;
   }
 }

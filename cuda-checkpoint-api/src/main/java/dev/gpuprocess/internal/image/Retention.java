@@ -1,6 +1,5 @@
 package dev.gpuprocess.internal.image;
 
-import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.image.PruneReport;
 import dev.gpuprocess.internal.state.ImageEntry;
@@ -46,68 +45,6 @@ public final class Retention {
   private record Group(int pid, List<String> commandLine) {
     static Group of(ImageDirectory image) {
       return new Group(image.manifest().pid(), image.manifest().commandLine());
-    }
-  }
-
-  /**
-   * Removes the images before one image. The images that stay are verified first; an image that
-   * does not verify neither counts nor is removed. An interrupt changes nothing; the thread stays
-   * interrupted.
-   *
-   * @param newest an image in the directory
-   * @param keep how many images stay, including this one; at least 1
-   * @return the removed images, oldest first
-   * @throws IllegalArgumentException when the number is less than 1
-   * @throws ImageException when the newest image does not verify, in which case nothing is removed,
-   *     or when an image cannot be removed
-   */
-  public List<Path> removeOlder(ImageDirectory newest, int keep) {
-    if (keep < 1) {
-      throw new IllegalArgumentException(
-          "the newest image always stays, so the count must be at least 1, not " + keep);
-    }
-    newest.verify();
-    AbandonedImage.removeIn(store.path());
-    int kept = 1;
-    List<ImageDirectory> superseded = new ArrayList<>();
-    for (ImageDirectory image : store.read().images()) {
-      if (!Group.of(image).equals(Group.of(newest))
-          || !image.manifest().created().isBefore(newest.manifest().created())) {
-        continue;
-      }
-      if (kept == keep) {
-        superseded.add(0, image);
-      } else if (verifies(image)) {
-        kept++;
-      }
-    }
-    List<Path> removed = new ArrayList<>();
-    journalled(
-        superseded,
-        newest,
-        image -> {
-          try {
-            remove(image, newest, true, removed)
-                .ifPresent(why -> LOG.info("{} stays for now: it {}", image.path(), why));
-          } catch (IOException e) {
-            throw new ImageException(
-                ImageException.Reason.UNWRITABLE,
-                "%s cannot be removed (%s): newer images were not touched"
-                    .formatted(image.path(), e),
-                Failure.of("keep", 0),
-                e);
-          }
-        });
-    return removed;
-  }
-
-  private static boolean verifies(ImageDirectory image) {
-    try {
-      image.verify();
-      return true;
-    } catch (ImageException e) {
-      LOG.warn("{} neither counts nor is removed: {}", image.path(), e.getMessage());
-      return false;
     }
   }
 
@@ -169,7 +106,7 @@ public final class Retention {
           newest,
           image -> {
             try {
-              remove(image, newest, false, removed).ifPresent(why -> spared.put(image.path(), why));
+              remove(image, newest, removed).ifPresent(why -> spared.put(image.path(), why));
             } catch (IOException | ImageException e) {
               spared.put(image.path(), "cannot be removed: " + e.getMessage());
             }
@@ -209,16 +146,14 @@ public final class Retention {
   /**
    * Removes an image, unless it is in use or another controller has removed it.
    *
-   * @param evenIfMapped whether processes may map memory files of the image
    * @return the reason why it stays, as the end of a sentence about it
    * @throws IOException when it cannot be removed
    */
-  private Optional<String> remove(
-      ImageDirectory image, ImageDirectory newest, boolean evenIfMapped, List<Path> removed)
+  private Optional<String> remove(ImageDirectory image, ImageDirectory newest, List<Path> removed)
       throws IOException {
     Optional<String> obstacle;
     try {
-      obstacle = new ImageRemoval(image, store.key()).run(evenIfMapped);
+      obstacle = new ImageRemoval(image, store.key()).run();
     } catch (IOException | ImageException e) {
       if (Files.notExists(image.path(), LinkOption.NOFOLLOW_LINKS)) {
         return Optional.empty();

@@ -1,6 +1,5 @@
 package dev.gpuprocess.internal.image;
 
-import dev.gpuprocess.error.DiskFullException;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.image.Checksum;
@@ -72,7 +71,7 @@ public final class StagedImage implements AutoCloseable {
    * @param key the key to sign the image with; null for none
    * @return the image, with empty directories
    * @throws ImageException with reason DIRECTORY when the directory cannot be used
-   * @throws DiskFullException when the file system has too little space
+   * @throws ImageException with reason DISK_FULL when the file system has too little space
    */
   public static StagedImage create(
       Path directory, ProcessIdentity process, long expectedBytes, @Nullable ImageKey key) {
@@ -90,7 +89,7 @@ public final class StagedImage implements AutoCloseable {
    * @param log the directory that {@link #work} creates
    * @return the image, with empty directories
    * @throws ImageException with reason DIRECTORY when the directory cannot be used
-   * @throws DiskFullException when the file system has too little space
+   * @throws ImageException with reason DISK_FULL when the file system has too little space
    */
   public static StagedImage create(
       Path directory,
@@ -169,7 +168,7 @@ public final class StagedImage implements AutoCloseable {
   /**
    * Writes a file beside CRIU's files; the manifest lists it too.
    *
-   * @throws DiskFullException when the file system is full
+   * @throws ImageException with reason DISK_FULL when the file system is full
    * @throws ImageException when it cannot be written
    */
   public void add(String name, byte[] content) {
@@ -184,7 +183,7 @@ public final class StagedImage implements AutoCloseable {
    * Creates the directory for memory files, unless it exists.
    *
    * @return a path like that of {@link #images}
-   * @throws DiskFullException when the file system is full
+   * @throws ImageException with reason DISK_FULL when the file system is full
    * @throws ImageException when it cannot be made
    */
   public Path makeMemoryDirectory() {
@@ -233,7 +232,7 @@ public final class StagedImage implements AutoCloseable {
   /**
    * Returns the exception for a failure to write a file of the image.
    *
-   * @return a DiskFullException when the disk is full
+   * @return one with reason DISK_FULL when the disk is full
    */
   public ImageException incomplete(IOException e) {
     String why =
@@ -250,7 +249,7 @@ public final class StagedImage implements AutoCloseable {
    * power failure. Not bounded in time: a disk that hangs blocks this method and {@link #close}.
    *
    * @param manifest makes the manifest of the files
-   * @throws DiskFullException when the file system is full
+   * @throws ImageException with reason DISK_FULL when the file system is full
    * @throws ImageException when anything else is wrong; closing this then leaves nothing at the
    *     image's path
    */

@@ -29,7 +29,6 @@ class FailedRemovalTest {
   /** The operations that remove partial images beside an image. */
   private enum Sweep {
     NEXT_IMAGE,
-    REMOVE_OLDER,
     PRUNE,
     RECOVER
   }
@@ -74,13 +73,12 @@ class FailedRemovalTest {
     return new Retention(new StoreDirectory(mount.path(), null), new Journal(state()));
   }
 
-  private void sweep(Sweep sweep, ImageDirectory image) {
+  private void sweep(Sweep sweep) {
     switch (sweep) {
       case NEXT_IMAGE -> {
         Path next = mount.path().resolve("next");
         StagedImage.create(next, TestImages.PROCESS, 0, null).close();
       }
-      case REMOVE_OLDER -> assertEquals(List.of(), retention().removeOlder(image, 1));
       case PRUNE -> retention().prune(RetentionPolicy.ofDefaults(), new VerificationCache());
       case RECOVER ->
           assertEquals(
@@ -94,7 +92,7 @@ class FailedRemovalTest {
     ImageDirectory image = TestImages.publish(mount.path().resolve("image"), null);
     Path left = failToRemoveAnImage();
     mount.makeWritable();
-    sweep(sweep, image);
+    sweep(sweep);
     assertEquals(
         List.of(image.path()), DurableFiles.list(mount.path()), () -> left + " is still there");
     image.verify();

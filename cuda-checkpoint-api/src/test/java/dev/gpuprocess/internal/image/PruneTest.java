@@ -2,12 +2,16 @@ package dev.gpuprocess.internal.image;
 
 import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.image.PruneReport;
+import dev.gpuprocess.internal.linux.DirectoryMaker;
 import dev.gpuprocess.internal.linux.DurableFiles;
 import dev.gpuprocess.internal.linux.FileHold;
+import dev.gpuprocess.internal.linux.StagingName;
 import dev.gpuprocess.internal.state.Journal;
 import dev.gpuprocess.internal.state.StateDirectory;
 import dev.gpuprocess.options.RetentionPolicy;
@@ -17,6 +21,7 @@ import java.nio.channels.FileChannel;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
+import java.nio.file.attribute.PosixFilePermissions;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
@@ -221,10 +226,15 @@ class PruneTest {
     Files.createSymbolicLink(images.resolve("link"), elsewhere.resolve("image"));
     Files.createDirectory(images.resolve("directory"));
     Path inside = Files.createFile(images.resolve("directory").resolve("file"));
+    Files.createFile(images.resolve("file"));
+    Files.delete(image("no manifest", -1).path().resolve(ManifestFile.NAME));
+    Files.setPosixFilePermissions(
+        image("writable by all", -1).path(), PosixFilePermissions.fromString("rwxrwxrwx"));
     image("old", 0);
     image("new", 1);
     assertEquals(List.of("old"), names(keepLast(1).removed()));
-    assertEquals(List.of("directory", "link", "new"), left());
+    assertEquals(
+        List.of("directory", "file", "link", "new", "no manifest", "writable by all"), left());
     assertTrue(Files.exists(inside));
     assertTrue(Files.exists(elsewhere.resolve("image").resolve(ManifestFile.NAME)));
   }
@@ -255,5 +265,48 @@ class PruneTest {
     keepLast(1);
     assertEquals(List.of("image7"), left());
     new StoreDirectory(images, null).read().images().get(0).verify();
+  }
+
+  @Test
+  @OutsideUse("B2")
+  void anInterruptedThreadLeavesNoHiddenImage() throws IOException {
+    image("old", 0);
+    image("newest", 1);
+    Thread.currentThread().interrupt();
+    try {
+      assertEquals(List.of("old"), names(keepLast(1).removed()));
+    } finally {
+      assertTrue(Thread.interrupted(), "the flag stays");
+    }
+    assertEquals(List.of("newest"), left());
+  }
+
+  /** Otherwise its dump would fail, or kill the process for an incomplete image. */
+  @Test
+  void whatAnotherMachineIsWritingStays() throws IOException {
+    image("old", 0);
+    image("newest", 1);
+    DirectoryMaker dead = TestImages.deadMaker();
+    Path left = partial(dead);
+    Path elsewhere = partial(new DirectoryMaker("00000000", dead.namespace(), dead.process()));
+    assertEquals(List.of("old"), names(keepLast(1).removed()));
+    assertFalse(Files.exists(left));
+    assertTrue(Files.exists(elsewhere.resolve("core-4242.img")));
+  }
+
+  @Test
+  void aLinkInASupersededImageIsNotFollowed() throws IOException {
+    Path treasure = Files.writeString(temporary.resolve("treasure"), "gold");
+    Files.createSymbolicLink(image("old", 0).images().resolve("pages-9.img"), treasure);
+    image("newest", 1);
+    assertEquals(List.of("old"), names(keepLast(1).removed()));
+    assertEquals("gold", Files.readString(treasure));
+  }
+
+  private Path partial(DirectoryMaker maker) throws IOException {
+    Path made = images.resolve(new StagingName(maker, TestImages.PROCESS).text());
+    DurableFiles.createDirectory(made);
+    Files.createFile(made.resolve("core-4242.img"));
+    return made;
   }
 }

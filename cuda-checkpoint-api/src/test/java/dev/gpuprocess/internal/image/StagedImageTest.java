@@ -10,7 +10,6 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.gpuprocess.contract.ErrorText;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.contract.RequiresRoot;
-import dev.gpuprocess.error.DiskFullException;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.image.Checksum;
@@ -312,9 +311,10 @@ class StagedImageTest {
   @Test
   void refusesAFileSystemWithoutRoomBeforeAnythingIsWritten() throws Exception {
     try (Mount mount = Mount.tmpfs(parent, "1m")) {
-      DiskFullException e =
-          assertThrows(
-              DiskFullException.class,
+      ImageException e =
+          assertReason(
+              ImageException.class,
+              ImageException.Reason.DISK_FULL,
               () -> StagedImage.create(target, TestImages.PROCESS, 2 << 20, null).close());
       TestImages.says(e, "needs about 2 MiB");
       assertEquals(List.of(), entries(mount.path()));
@@ -329,9 +329,11 @@ class StagedImageTest {
       try (StagedImage staged = create(target)) {
         TestImages.fill(staged.images(), new Random(7));
         Files.write(rest, new byte[Math.toIntExact(store.getUsableSpace())]);
-        DiskFullException e =
-            assertThrows(
-                DiskFullException.class, () -> staged.publish(TestImages::manifest).verify());
+        ImageException e =
+            assertReason(
+                ImageException.class,
+                ImageException.Reason.DISK_FULL,
+                () -> staged.publish(TestImages::manifest).verify());
         TestImages.says(e, target.toString());
         TestImages.says(e, ErrorText.ENOSPC);
         TestImages.saysNot(e, "/proc/self");
@@ -511,9 +513,10 @@ class StagedImageTest {
   @Test
   void identityNamesTheProcess() {
     ProcessIdentity process = new ProcessIdentity(77, 5);
-    DiskFullException e =
-        assertThrows(
-            DiskFullException.class,
+    ImageException e =
+        assertReason(
+            ImageException.class,
+            ImageException.Reason.DISK_FULL,
             () -> StagedImage.create(target, process, Long.MAX_VALUE, null).close());
     assertEquals(77, e.failure().pid());
     assertNull(e.failure().cudaResult());

@@ -5,9 +5,9 @@ import dev.gpuprocess.criu.internal.process.GivenUpException;
 import dev.gpuprocess.criu.internal.process.Privilege;
 import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.CriuFailure;
-import dev.gpuprocess.error.DiskFullException;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.internal.linux.CurrentUser;
@@ -208,7 +208,8 @@ public final class CriuFailureBuilder {
     }
     if (errors.stream().anyMatch(error -> NO_ROOM.stream().anyMatch(error::contains))) {
       return Optional.of(
-          new DiskFullException(
+          new ImageException(
+              ImageException.Reason.DISK_FULL,
               message(
                   outcome,
                   "no space is left for the images",

@@ -2,7 +2,7 @@ package dev.gpuprocess.criu.internal.tree;
 
 import dev.gpuprocess.error.CriuFailure;
 import dev.gpuprocess.error.Failure;
-import dev.gpuprocess.error.ProcessStoppedException;
+import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.UnsupportedResource;
 import dev.gpuprocess.error.UnsupportedResourceException;
 import dev.gpuprocess.internal.proc.Freezer;
@@ -50,7 +50,8 @@ public final class StoppableTree {
 
   private void requireThawed(Freezer freezer, int pid, boolean mayBeFrozen) {
     if (!mayBeFrozen && freezer.of(pid) == Freezer.State.FROZEN) {
-      throw new ProcessStoppedException(
+      throw new FixAndRetryException(
+          FixAndRetryException.Reason.PROCESS_STOPPED,
           "%s did not begin: %s is in a frozen cgroup, and CRIU would wait for it: thaw it and try again"
               .formatted(subject, ProcessDescriptions.process(pid)),
           Failure.of("dump", root));
