@@ -237,8 +237,10 @@ final class Starter implements AutoCloseable {
       if (message.kind() == PID) {
         // The isolated process is a child of ours, too, and the starter exits.
         awaitStarter(held);
+        PidDescriptor child = PidDescriptor.open(message.value());
+        held.close();
+        held = child;
         pid = message.value();
-        held = PidDescriptor.open(pid);
         message = receive(socket, held);
       }
       if (message.kind() != READY) {
@@ -315,7 +317,6 @@ final class Starter implements AutoCloseable {
       throw late();
     }
     Optional<ExitStatus> unused = held.reap();
-    held.close();
   }
 
   private static void kill(PidDescriptor held) throws NativeCallException {

@@ -1,7 +1,10 @@
 package dev.gpuprocess.internal.linux;
 
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.proc.Signals;
 import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.report.ProcessIdentity;
@@ -11,6 +14,7 @@ import java.util.Collection;
 import java.util.Collections;
 import java.util.LinkedHashSet;
 import java.util.List;
+import java.util.Optional;
 import java.util.Set;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -47,11 +51,13 @@ public final class ProcessTree {
    * stopped children whose parent exits.
    *
    * @return the processes that were found
+   * @throws FixAndRetryException when this JVM is in the tree; nothing was touched
    * @throws ProcessUnreadableException when {@code /proc} cannot be read; the processes found
    *     before were killed as far as possible
    */
   public static Set<ProcessIdentity> kill(Collection<ProcessIdentity> roots) {
     Set<ProcessIdentity> tree = new LinkedHashSet<>(roots);
+    requireOthers(tree);
     ProcessUnreadableException unread = null;
     try {
       stopAll(tree);
@@ -67,6 +73,22 @@ public final class ProcessTree {
       throw unread;
     }
     return tree;
+  }
+
+  /** To stop this JVM would be the end of the kill, with the tree half stopped. */
+  private static void requireOthers(Set<ProcessIdentity> roots) {
+    int pid = (int) ProcessHandle.current().pid();
+    for (Optional<ProcStat> stat = ProcFs.stat(pid); stat.isPresent(); ) {
+      ProcessIdentity ours = new ProcessIdentity(stat.get().pid(), stat.get().startTicks());
+      if (roots.contains(ours)) {
+        throw new FixAndRetryException(
+            FixAndRetryException.Reason.LAUNCH_FAILED,
+            "process %s is not ended, because this JVM (process %s) is in its tree: end it from outside"
+                .formatted(ours.pid(), pid),
+            Failure.of("end", ours.pid()));
+      }
+      stat = ProcFs.stat(stat.get().parent());
+    }
   }
 
   private static @Nullable ProcessUnreadableException kill(

@@ -1,8 +1,10 @@
 package dev.gpuprocess.internal.linux;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.report.ProcessIdentity;
@@ -40,6 +42,18 @@ class ProcessTreeTest {
         assertTrue(patience.pause(), "it did not happen in time");
       }
     }
+  }
+
+  /** Only reads, also where the check fails: a JVM never signals itself. */
+  @Test
+  void aTreeWithThisJvmIsRefused() {
+    ProcessIdentity self = ProcessIdentity.of(ProcessHandle.current().pid()).orElseThrow();
+    FixAndRetryException e =
+        assertReason(
+            FixAndRetryException.class,
+            FixAndRetryException.Reason.LAUNCH_FAILED,
+            () -> ProcessTree.kill(List.of(self)));
+    assertTrue(e.getMessage().contains("end it from outside"), e.getMessage());
   }
 
   @Test
