@@ -168,8 +168,10 @@ record UnreachableTest(SimulatedDriver machine, GpuCheckpoints checkpoints, Coun
     RunningProcess running = checkpoints.process(counter.pid());
     RuntimeException failed = assertThrows(RuntimeException.class, running::suspend);
     assertEquals(
-        List.of(ProcessUnfitException.class),
-        List.of(failed.getSuppressed()).stream().map(Object::getClass).toList());
+        List.of(ProcessUnfitException.Reason.DRIVER_ERROR),
+        List.of(failed.getSuppressed()).stream()
+            .map(each -> ((ProcessUnfitException) each).reason())
+            .toList());
     machine.clearFaults();
     ((LockedProcess) checkpoints.inspect(counter.pid())).unlock();
     assertEquals(101, counter.increment());

@@ -242,7 +242,7 @@ public final class TreeSearch {
       LOG.debug("process {} has just ended", process.pid());
       return true;
     } catch (FixAndRetryException stopped) {
-      if (mayUseCuda(process)) {
+      if (stopped.reason() != FixAndRetryException.Reason.PROCESS_STOPPED || mayUseCuda(process)) {
         throw stopped;
       }
       LOG.debug("process {} is stopped, and does not use CUDA", process.pid());

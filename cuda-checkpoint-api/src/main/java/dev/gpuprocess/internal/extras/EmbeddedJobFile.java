@@ -17,13 +17,13 @@ import java.io.ByteArrayInputStream;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
-import java.util.HashSet;
 import java.util.HexFormat;
 import java.util.NoSuchElementException;
 import java.util.Optional;
 import java.util.Set;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -241,7 +241,8 @@ public record EmbeddedJobFile(Path path, Credentials user, int mode, byte[] cont
           null);
     }
     // This JVM and its ancestors may have the variable, because the process inherited it from them.
-    Set<Integer> above = ancestors();
+    Set<Integer> above =
+        ProcFs.ownAncestry().stream().map(ProcStat::pid).collect(Collectors.toSet());
     for (int other : CudaJobFile.users(path, Optional.of(there))) {
       if (!above.contains(other)) {
         throw refused(
@@ -253,15 +254,6 @@ public record EmbeddedJobFile(Path path, Credentials user, int mode, byte[] cont
             null);
       }
     }
-  }
-
-  private static Set<Integer> ancestors() {
-    Set<Integer> found = new HashSet<>();
-    Optional<ProcStat> next = ProcFs.stat(ProcessHandle.current().pid());
-    while (next.isPresent() && found.add(next.get().pid())) {
-      next = ProcFs.stat(next.get().parent());
-    }
-    return found;
   }
 
   /**

@@ -14,7 +14,6 @@ import java.util.Collection;
 import java.util.Collections;
 import java.util.LinkedHashSet;
 import java.util.List;
-import java.util.Optional;
 import java.util.Set;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -77,17 +76,14 @@ public final class ProcessTree {
 
   /** To stop this JVM would be the end of the kill, with the tree half stopped. */
   private static void requireOthers(Set<ProcessIdentity> roots) {
-    int pid = (int) ProcessHandle.current().pid();
-    for (Optional<ProcStat> stat = ProcFs.stat(pid); stat.isPresent(); ) {
-      ProcessIdentity ours = new ProcessIdentity(stat.get().pid(), stat.get().startTicks());
-      if (roots.contains(ours)) {
+    for (ProcStat each : ProcFs.ownAncestry()) {
+      if (roots.contains(new ProcessIdentity(each.pid(), each.startTicks()))) {
         throw new FixAndRetryException(
             FixAndRetryException.Reason.LAUNCH_FAILED,
             "process %s is not ended, because this JVM (process %s) is in its tree: end it from outside"
-                .formatted(ours.pid(), pid),
-            Failure.of("end", ours.pid()));
+                .formatted(each.pid(), ProcessHandle.current().pid()),
+            Failure.of("end", each.pid()));
       }
-      stat = ProcFs.stat(stat.get().parent());
     }
   }
 

@@ -6,6 +6,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.AccessDeniedException;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -189,6 +190,22 @@ public final class ProcFs {
    */
   public static List<Integer> descendants(long pid) {
     return Descendants.of(pid);
+  }
+
+  /**
+   * Finds this JVM's process and its ancestors, children before parents.
+   *
+   * @return as of now; the first is this JVM
+   */
+  public static List<ProcStat> ownAncestry() {
+    List<ProcStat> found = new ArrayList<>();
+    Set<Integer> pids = new HashSet<>();
+    Optional<ProcStat> next = stat(ProcessHandle.current().pid());
+    while (next.isPresent() && pids.add(next.get().pid())) {
+      found.add(next.get());
+      next = stat(next.get().parent());
+    }
+    return found;
   }
 
   /**

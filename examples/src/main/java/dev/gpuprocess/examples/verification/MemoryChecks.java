@@ -109,7 +109,7 @@ final class MemoryChecks {
   }
 
   private static String refusal(CheckpointedProcess process) {
-    return StuckChecks.message(InsufficientGpuMemoryException.class, process::resume);
+    return StuckChecks.message(InsufficientGpuMemoryException.Reason.NOT_FREE, process::resume);
   }
 
   /** Starts a process that takes nearly all of the free memory. */

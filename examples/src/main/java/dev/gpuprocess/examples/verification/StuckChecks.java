@@ -7,8 +7,9 @@ import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.cuda.Gpu;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.FixAndRetryException;
-import dev.gpuprocess.error.LockTimeoutException;
-import dev.gpuprocess.error.NoSuchProcessException;
+import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.error.ProcessUnfitException;
+import dev.gpuprocess.error.RetryLaterException;
 import dev.gpuprocess.examples.demo.Await;
 import dev.gpuprocess.examples.demo.Machine;
 import dev.gpuprocess.fixtures.Counter;
@@ -45,7 +46,7 @@ final class StuckChecks {
               () -> machine.checkpoints().cuda().lock((int) counter.pid(), 100));
       boolean rawHangs = !endsWithin(raw, Duration.ofSeconds(2));
       long began = System.nanoTime();
-      String refusal = message(FixAndRetryException.class, running::lock);
+      String refusal = message(FixAndRetryException.Reason.PROCESS_STOPPED, running::lock);
       double ms = (System.nanoTime() - began) / 1e6;
       signal(counter, "CONT");
       boolean rawEnds = endsWithin(raw, Duration.ofSeconds(10));
@@ -68,7 +69,8 @@ final class StuckChecks {
       counter.spin(Duration.ofSeconds(3));
       long began = System.nanoTime();
       String refusal =
-          message(LockTimeoutException.class, () -> running.lock(Duration.ofMillis(500)));
+          message(
+              RetryLaterException.Reason.LOCK_TIMEOUT, () -> running.lock(Duration.ofMillis(500)));
       double ms = (System.nanoTime() - began) / 1e6;
       ProcessState after = machine.checkpoints().inspect(counter.pid()).state();
       int next = counter.increment();
@@ -98,7 +100,9 @@ final class StuckChecks {
                 })
             .build();
     String refusal =
-        message(NoSuchProcessException.class, () -> killing.process(pattern.pid()).suspend());
+        message(
+            ProcessUnfitException.Reason.NO_SUCH_PROCESS,
+            () -> killing.process(pattern.pid()).suspend());
     await(() -> before - free(machine) < 64 * MIB);
     long left =
         machine.checkpoints().recover().stream()
@@ -123,12 +127,12 @@ final class StuckChecks {
   }
 
   /** Runs the body and returns the message of the expected exception; empty if none was thrown. */
-  static String message(Class<? extends RuntimeException> expected, Runnable body) {
+  static String message(GpuCheckpointException.Reason expected, Runnable body) {
     try {
       body.run();
       return "";
-    } catch (RuntimeException e) {
-      if (expected.isInstance(e)) {
+    } catch (GpuCheckpointException e) {
+      if (e.reason() == expected) {
         return String.valueOf(e.getMessage());
       }
       throw e;
