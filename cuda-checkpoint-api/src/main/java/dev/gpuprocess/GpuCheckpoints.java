@@ -71,7 +71,7 @@ public final class GpuCheckpoints {
 
   private final EngineContext context;
 
-  private GpuCheckpoints(EngineContext context) {
+  GpuCheckpoints(EngineContext context) {
     this.context = context;
   }
 

@@ -74,9 +74,7 @@ public final class RestoreOperation {
   public RestoreOperation(RpcLink criu, RestoreRequest request, RestoreListener listener) {
     this.criu = criu;
     this.options = withRecordedCpu(request);
-    this.request =
-        new RestoreRequest(
-            request.images(), request.work(), request.pid(), options, request.plugin());
+    this.request = request.with(options);
     this.pid = request.pid();
     this.subject = "restore of process " + pid;
     this.log = request.work().resolve(RpcLink.RESTORE_LOG);
@@ -239,7 +237,7 @@ public final class RestoreOperation {
             !options.criu().inheritedDescriptors().isEmpty()
                 || !options.criu().inheritedFiles().isEmpty(),
             "CriuOptions.inherit"));
-    command.requireDirect("restore", pid, option(options.asChild(), "RestoreOptions.asChild"));
+    command.requireDirect("restore", pid, option(request.asChild(), "RestoreRequest.asChild"));
   }
 
   private static Optional<String> option(boolean set, String name) {
