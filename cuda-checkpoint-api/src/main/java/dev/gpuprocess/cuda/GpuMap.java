@@ -71,7 +71,8 @@ public sealed interface GpuMap {
   }
 
   /**
-   * Back to the same GPUs: the default.
+   * Back to the same GPUs: the default. Memory of a GPU of another machine, which is not here, is
+   * refused.
    *
    * @return the map
    */

@@ -50,7 +50,11 @@ final class StagingLease implements AutoCloseable {
     StagingLease lease = new StagingLease(directory, renewal);
     Thread thread = new Thread(lease::renew, "gpuprocess lease of " + directory.name());
     thread.setDaemon(true);
-    thread.start();
+    try {
+      thread.start();
+    } catch (OutOfMemoryError noThread) {
+      LOG.warn("the lease of {} is not renewed: no thread can be started", directory.name());
+    }
     return lease;
   }
 

@@ -81,10 +81,14 @@ final class GpuPlacement {
   }
 
   /**
-   * Refuses memory that cannot come back to its GPU: the driver would fail after it had begun, with
-   * an error that names no GPU.
+   * Refuses memory from another machine that cannot come back to its GPU: the driver would fail
+   * with an error that names no GPU. A process of this machine may use a GPU that this controller
+   * does not see, as in a container.
    */
   private void requireSame() throws ImpossibleMapException {
+    if (machine.isEmpty()) {
+      return;
+    }
     Set<GpuUuid> missing = new TreeSet<>(isKnown ? held.keySet() : machine.keySet());
     boolean isSure = isKnown || missing.stream().noneMatch(gpu -> find(gpu).isPresent());
     missing.removeIf(gpu -> find(gpu).isPresent());

@@ -230,12 +230,16 @@ class GpuPlacementTest {
   @Test
   void same_memoryOfAGpuThatIsNotHere_isRefused() throws ImpossibleMapException {
     GpuReading here = machine(GIB, GIB, GIB);
-    String known = why(GpuMap.same(), GpuUsage.stated(Map.of(ELSEWHERE, GIB)), here);
+    Map<GpuUuid, String> machine = Map.of(ELSEWHERE, "H200");
+    GpuUsage held = GpuUsage.stated(Map.of(ELSEWHERE, GIB));
+    String known = why(GpuMap.same(), held, machine, here);
     assertTrue(known.contains("GpuMap.automatic()"), known);
-    String unknown = why(GpuMap.same(), GpuUsage.UNKNOWN, Map.of(ELSEWHERE, "H200"), here);
+    String unknown = why(GpuMap.same(), GpuUsage.UNKNOWN, machine, here);
     assertTrue(unknown.contains(ELSEWHERE.text()), unknown);
     GpuReading half = new GpuReading(here.gpus(), List.of("GPU 3 cannot be read"));
-    assertEquals(Map.of(), pairs(GpuMap.same(), GpuUsage.stated(Map.of(ELSEWHERE, GIB)), half));
+    assertEquals(Map.of(), pairs(GpuMap.same(), held, machine, half));
+    assertEquals(
+        Map.of(), pairs(GpuMap.same(), held, here), "of this machine, and not seen from here");
     assertEquals(
         Map.of(),
         pairs(GpuMap.same(), GpuUsage.UNKNOWN, Map.of(ELSEWHERE, "H200", A, "H200"), here),
