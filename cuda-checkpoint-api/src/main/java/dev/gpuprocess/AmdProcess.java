@@ -2,6 +2,7 @@ package dev.gpuprocess;
 
 import dev.gpuprocess.internal.dump.Dump;
 import dev.gpuprocess.internal.dump.RunningDump;
+import dev.gpuprocess.internal.dump.SnapshotEnd;
 import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.report.ProcessIdentity;
@@ -142,7 +143,7 @@ public final class AmdProcess {
   public AmdImage snapshot(Path directory, DumpOptions options) {
     return AmdImage.of(
         self.tree().context,
-        RunningDump.snapshot(self, directory, options, InstantSource.system()));
+        RunningDump.snapshot(self, directory, options, InstantSource.system(), new SnapshotEnd()));
   }
 
   @Override

@@ -71,7 +71,7 @@ public final class GpuCheckpoints {
 
   private final EngineContext context;
 
-  private GpuCheckpoints(EngineContext context) {
+  GpuCheckpoints(EngineContext context) {
     this.context = context;
   }
 
@@ -206,6 +206,22 @@ public final class GpuCheckpoints {
    */
   public AmdProcess amdProcess(long rootPid) {
     return new AmdProcess(StateHandle.next(AmdTree.find(context, rootPid), List.of()));
+  }
+
+  /**
+   * Prepares this JVM for its first suspend and its first dump, so that they take no longer than
+   * later ones: it finds the driver, the GPUs and CRIU, loads the classes, and dumps a small
+   * process of its own ({@code sleep}) to a temporary directory, of which nothing is left. For a
+   * program whose first verb is urgent, such as one that dumps a job when a scheduler preempts it.
+   * Takes some seconds on a busy machine: call it early, on a thread of its own. Other verbs may be
+   * used at the same time. Touches no other process; the listener is not notified.
+   *
+   * @throws MachineUnfitException when the driver or CRIU is missing or too old
+   * @throws dev.gpuprocess.error.GpuCheckpointException as {@link #launch} and {@link
+   *     RunningProcess#dump(Path)}: a first dump would fail like this
+   */
+  public void prepare() {
+    new Preparation(this).run();
   }
 
   /**

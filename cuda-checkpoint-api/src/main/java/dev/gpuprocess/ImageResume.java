@@ -5,7 +5,9 @@ import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.internal.engine.TrackedTree;
+import dev.gpuprocess.internal.launch.LaunchedRestore;
 import dev.gpuprocess.internal.launch.LaunchedRoot;
+import dev.gpuprocess.internal.restore.ImageRestore;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.options.ResumeOptions;
@@ -24,6 +26,7 @@ final class ImageResume {
 
   private final ProcessImage image;
   private final RestoreOptions options;
+  private boolean isNew;
 
   ImageResume(ProcessImage image, RestoreOptions options) {
     this.image = image;
@@ -31,7 +34,20 @@ final class ImageResume {
   }
 
   RunningProcess run(ResumeOptions resume) {
-    CheckpointedProcess restored = image.restore(options);
+    return resumed(image.restore(options), resume);
+  }
+
+  /** The same, as a launched process of this JVM. */
+  LaunchedRoot launch(ResumeOptions resume) {
+    ImageRestore restore = image.restoring();
+    CheckpointedProcess restored = new CheckpointedProcess(restore.launch(options));
+    LaunchedRestore launch = restore.launched().orElseThrow();
+    isNew = !launch.isKnown();
+    RunningProcess unused = resumed(restored, resume);
+    return launch.launched().orElseThrow();
+  }
+
+  private RunningProcess resumed(CheckpointedProcess restored, ResumeOptions resume) {
     RunningProcess running;
     try {
       running = restored.resume(resume);
@@ -93,10 +109,11 @@ final class ImageResume {
   /** Nothing of it stays, so that the image can be restored again. */
   private void end(LiveProcess restored, Throwable why) {
     TrackedTree tree = restored.self.tree();
-    // For a launched process this is no exit: it is in its image again.
     try (LaunchedRoot.DumpInProgress away = LaunchedRoot.dumping(tree.root)) {
       tree.kill();
-      away.done();
+      if (!isNew) {
+        away.done(); // a launched process of the caller has not exited: it is in its image again
+      }
       tree.forget();
     } catch (RuntimeException e) {
       why.addSuppressed(e);

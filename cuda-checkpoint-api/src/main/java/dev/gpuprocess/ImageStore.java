@@ -231,7 +231,9 @@ public final class ImageStore {
    * process that verifies; newer ones that do not verify, which do not count; images that are being
    * read or restored, in any JVM; and images that a process maps, which came back from them and was
    * not resumed yet. Images that are being written are not touched. Partial images are removed if
-   * their makers died on this machine, or this JVM could not remove them before.
+   * their makers died on this machine, or this JVM could not remove them before, and those of other
+   * hosts and containers when their makers have shown no sign of life for 30 minutes: a maker
+   * renews the change time of its directory every minute.
    *
    * <p>The newest image is read in full to see whether it verifies, unless that is known: this
    * store has made or verified it, and none of its files was touched since. Verbs may be used on
@@ -308,7 +310,26 @@ public final class ImageStore {
    *     ProcessImage#restore(RestoreOptions)}
    */
   public CheckpointedProcess restoreNewest(RestoreOptions options, Consumer<StoredImage> skipped) {
-    return newest(image -> ofProcess(image).restore(options), skipped);
+    return withNewest(image -> image.restore(options), skipped);
+  }
+
+  /**
+   * Uses the newest image that verifies, such as {@code store.withNewest(image -> image.launch(),
+   * skipped -> {})}. Images are tried in their order until the use of one does not fail because of
+   * the image. A use that verifies the image, as every restore does, reads it once; the caller sees
+   * which image it is.
+   *
+   * @param use called with one image after the other; not called again when it returns, or fails
+   *     for another cause than its image
+   * @param skipped told of each image that could not be used, and of everything else in the
+   *     directory that is not a complete image
+   * @param <T> what the use returns
+   * @return what the use returned
+   * @throws ImageException with reason MISSING when no image could be used; the message names the
+   *     newest; with reason DIRECTORY when the directory cannot be read
+   */
+  public <T> T withNewest(Function<ProcessImage, T> use, Consumer<StoredImage> skipped) {
+    return newest(image -> use.apply(ofProcess(image)), skipped);
   }
 
   private ProcessImage ofProcess(ImageDirectory image) {

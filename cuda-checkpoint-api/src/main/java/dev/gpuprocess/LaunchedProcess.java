@@ -11,11 +11,11 @@ import java.util.Optional;
 import java.util.OptionalInt;
 
 /**
- * A process that this JVM has started ({@link GpuCheckpoints#launch}): its root process, with all
- * that it starts. It is followed through {@linkplain CheckpointedProcess#dump dumps} and
- * {@linkplain ProcessImage#restore() restores} by this JVM: a dump is not its end, and after a
- * restore its end is that of the restored process. A dump by another program counts as its end, by
- * signal 9. May be shared between threads.
+ * A process that this JVM has started ({@link GpuCheckpoints#launch}) or restored as its child
+ * ({@link ProcessImage#launch()}): its root process, with all that it starts. It is followed
+ * through {@linkplain CheckpointedProcess#dump dumps} and {@linkplain ProcessImage#restore()
+ * restores} by this JVM: a dump is not its end, and after a restore its end is that of the restored
+ * process. A dump by another program counts as its end, by signal 9. May be shared between threads.
  *
  * <p>Its restored root becomes a child of this JVM, where CRIU is one, and this JVM tells how it
  * ends. Where CRIU is run through sudo, the end is seen, and its code is not known.
@@ -65,9 +65,9 @@ public final class LaunchedProcess {
    * What its root and its children write to standard output, and to standard error unless that goes
    * elsewhere. If it is not read, they stop when the pipe is full.
    *
-   * @return the stream, always the same; empty unless the output goes {@linkplain
-   *     LaunchOptions.Output#toCaller() to the caller}. It ends when no process has the other end
-   *     open
+   * @return the stream, always the same; empty unless it was started by this JVM and the output
+   *     goes {@linkplain LaunchOptions.Output#toCaller() to the caller}. It ends when no process
+   *     has the other end open
    */
   public Optional<InputStream> output() {
     return launched.output();

@@ -88,9 +88,12 @@ public final class ProcessImage extends SavedImage {
    * @throws dev.gpuprocess.error.OperationCancelledException when it was cancelled
    */
   public CheckpointedProcess restore(RestoreOptions options) {
+    return new CheckpointedProcess(restoring().run(options));
+  }
+
+  ImageRestore restoring() {
     StepRecorder recorder = new StepRecorder(context.listener(), manifest().pid(), steps());
-    return new CheckpointedProcess(
-        new ImageRestore(context, directory, null, recorder).run(options));
+    return new ImageRestore(context, directory, null, recorder);
   }
 
   /**
@@ -119,6 +122,37 @@ public final class ProcessImage extends SavedImage {
    */
   public RunningProcess resume(RestoreOptions restore, ResumeOptions resume) {
     return new ImageResume(this, restore).run(resume);
+  }
+
+  /**
+   * Brings the process back to running as a launched process of this JVM.
+   *
+   * @return the launched process
+   * @see #launch(RestoreOptions, ResumeOptions)
+   */
+  public LaunchedProcess launch() {
+    return launch(RestoreOptions.ofDefaults(), ResumeOptions.ofDefaults());
+  }
+
+  /**
+   * Brings the process back to running, as {@link #resume(RestoreOptions, ResumeOptions)} does, as
+   * a launched process of this JVM, whichever program started or dumped it. From here on it has the
+   * guarantees of {@link GpuCheckpoints#launch}: it exits with this JVM, even if the JVM is killed;
+   * its exit code is known; and a dump by this JVM is not its end. CRIU makes the root a child of
+   * this JVM ({@code restore-sibling}), and its guard is started before CRIU lets it run.
+   *
+   * @param restore how to restore
+   * @param resume the GPUs to go to, and how long to wait for memory
+   * @return the launched process, which has no {@linkplain LaunchedProcess#output() output} to read
+   *     and takes no requests for snapshots; if this JVM launched it before, it is the same one
+   * @throws dev.gpuprocess.error.CriuException when its guard cannot be started, too; nothing of
+   *     the process is left
+   * @throws dev.gpuprocess.error.GpuCheckpointException as {@link #resume(RestoreOptions,
+   *     ResumeOptions)}
+   */
+  public LaunchedProcess launch(RestoreOptions restore, ResumeOptions resume) {
+    return new LaunchedProcess(
+        new GpuCheckpoints(context), new ImageResume(this, restore).launch(resume));
   }
 
   @Override

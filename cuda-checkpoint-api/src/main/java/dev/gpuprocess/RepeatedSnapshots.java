@@ -3,6 +3,7 @@ package dev.gpuprocess;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.OperationInProgressException;
+import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.internal.time.Repetition;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.util.Optional;
@@ -107,10 +108,11 @@ public final class RepeatedSnapshots implements AutoCloseable {
   }
 
   /**
-   * Ends the snapshots. One that is being made is not cut short: this waits until it is done and
-   * the listener was notified, for up to the plan's {@link SnapshotPlan#patience()}; after that it
-   * goes on without this call. Called by the listener, this does not wait. An interrupt does not
-   * shorten the wait; the thread's flag stays set. Does nothing more the second time.
+   * Ends the snapshots. One that is being made is not cut short, as {@link #abandon()} and {@link
+   * #dump()} do: this waits until it is done and the listener was notified, for up to the plan's
+   * {@link SnapshotPlan#patience()}; after that it goes on without this call. Called by the
+   * listener, this does not wait. An interrupt does not shorten the wait; the thread's flag stays
+   * set. Does nothing more the second time.
    */
   @Override
   public void close() {
@@ -118,6 +120,47 @@ public final class RepeatedSnapshots implements AutoCloseable {
     if (!repetition.awaitEnd(plan.patience())) {
       LOG.info("a snapshot of {} goes on after the close", subject.name());
     }
+  }
+
+  /**
+   * Ends the snapshots and gives up one that is being made: its process runs on, and nothing is
+   * left of its image. The listener is notified of that as of a failure. Waits as {@link #close()}
+   * does, which takes as long as the process needs to be on its GPU again. Does nothing more the
+   * second time.
+   */
+  public void abandon() {
+    series.order(SnapshotAttempt::cancel);
+    close();
+  }
+
+  /**
+   * Ends the snapshots with a dump, after which the process is gone, as when a scheduler preempts
+   * it. A snapshot that is being made becomes that dump if its process was not resumed yet: it is
+   * not resumed, and ends when the image is durable. Parts of the process that do not use the GPU
+   * may run until then, as in any snapshot. A snapshot whose process runs again is abandoned, and
+   * the process is dumped. So this takes at most one dump and one resume, and the image has the
+   * newest state.
+   *
+   * @return the image; the listener is notified of it, and the plan's retention is applied
+   * @throws OperationInProgressException when another verb is at work
+   * @throws NoSuchProcessException when the process has ended by itself
+   * @throws dev.gpuprocess.error.OperationTimedOutException when the snapshot that is being made
+   *     does not end within the plan's {@link SnapshotPlan#patience()}; the snapshots have ended
+   * @throws dev.gpuprocess.error.GpuCheckpointException as {@link RunningProcess#dump(
+   *     java.nio.file.Path, dev.gpuprocess.options.DumpOptions)}; the snapshots have ended, and the
+   *     process runs or the message says where it is
+   */
+  public ProcessImage dump() {
+    series.order(SnapshotAttempt::makeDumpOrCancel);
+    repetition.close();
+    if (!repetition.awaitEnd(plan.patience())) {
+      throw new OperationTimedOutException(
+          "a snapshot of %s that was being made has not ended within %s: dump the process when it has"
+              .formatted(subject.name(), plan.patience()),
+          Failure.of("dump", subject.root().pid()));
+    }
+    Optional<ProcessImage> made = series.dumped();
+    return made.isPresent() ? made.get() : series.dump();
   }
 
   @Override

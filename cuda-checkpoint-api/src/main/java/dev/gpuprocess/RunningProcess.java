@@ -2,6 +2,7 @@ package dev.gpuprocess;
 
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.internal.dump.RunningDump;
+import dev.gpuprocess.internal.dump.SnapshotEnd;
 import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.options.DumpOptions;
@@ -195,10 +196,15 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
 
   /** The same with a clock that sets the time in the manifest. */
   ProcessImage snapshot(Path directory, DumpOptions options, InstantSource clock) {
+    return snapshot(directory, options, clock, new SnapshotEnd());
+  }
+
+  /** The same, which may become a dump while it is under way. */
+  ProcessImage snapshot(Path directory, DumpOptions options, InstantSource clock, SnapshotEnd end) {
     return orPoisoned(
         () ->
             ProcessImage.of(
-                self.tree().context, RunningDump.snapshot(self, directory, options, clock)));
+                self.tree().context, RunningDump.snapshot(self, directory, options, clock, end)));
   }
 
   /**

@@ -5,7 +5,10 @@ import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.error.StaleStateException;
+import dev.gpuprocess.internal.dump.SnapshotEnd;
 import dev.gpuprocess.internal.engine.StateHandle;
+import dev.gpuprocess.options.Cancellation;
+import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.report.SkippedSnapshot;
 import dev.gpuprocess.report.SkippedSnapshot.Reason;
@@ -27,6 +30,8 @@ final class SnapshotAttempt {
 
   private final SnapshotSubject subject;
   private final SnapshotPlan plan;
+  private final SnapshotEnd end = new SnapshotEnd();
+  private final Cancellation cancellation = new Cancellation();
   private @Nullable StateHandle running;
 
   SnapshotAttempt(SnapshotSubject subject, SnapshotPlan plan) {
@@ -38,7 +43,32 @@ final class SnapshotAttempt {
   ProcessImage make() {
     StateHandle now = subject.running();
     running = now;
-    return subject.snapshot(now, plan.place().next(subject.root().pid()), plan.options());
+    Cancellation.Registration ofPlan =
+        plan.options()
+            .cancellation()
+            .map(given -> given.onCancel(cancellation::cancel))
+            .orElse(() -> {});
+    try (ofPlan) {
+      DumpOptions options = plan.options().toBuilder().cancellation(cancellation).build();
+      return subject.snapshot(now, plan.place().next(subject.root().pid()), options, end);
+    }
+  }
+
+  /** Makes it a dump; if its process is being resumed already, gives it up. */
+  void makeDumpOrCancel() {
+    if (!end.makeDump()) {
+      cancellation.cancel();
+    }
+  }
+
+  /** Whether it was made a dump, so that the process is gone when it has succeeded. */
+  boolean isDump() {
+    return end.isDump();
+  }
+
+  /** Gives it up: the process runs on, and nothing is left of the image. */
+  void cancel() {
+    cancellation.cancel();
   }
 
   /** Whether the process was running, so that the snapshot began. */

@@ -10,6 +10,7 @@ import dev.gpuprocess.report.SkippedSnapshot.Reason;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Optional;
+import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -24,6 +25,12 @@ final class SnapshotSeries implements Repetition.Work {
   private final SnapshotSubject subject;
   private final SnapshotPlan plan;
   private volatile @Nullable ProcessImage last;
+  private volatile @Nullable ProcessImage dumped;
+
+  /** What is done to the snapshot that is being made, and to one that begins. */
+  private Consumer<SnapshotAttempt> order = attempt -> {};
+
+  private @Nullable SnapshotAttempt current;
 
   SnapshotSeries(SnapshotSubject subject, SnapshotPlan plan) {
     this.subject = subject;
@@ -32,6 +39,11 @@ final class SnapshotSeries implements Repetition.Work {
 
   Optional<ProcessImage> last() {
     return Optional.ofNullable(last);
+  }
+
+  /** The image of a snapshot that became a dump. */
+  Optional<ProcessImage> dumped() {
+    return Optional.ofNullable(dumped);
   }
 
   /** Throws what the first snapshot would throw, as far as it can be known. */
@@ -62,6 +74,7 @@ final class SnapshotSeries implements Repetition.Work {
     SnapshotAttempt attempt = new SnapshotAttempt(subject, plan);
     ProcessImage image;
     try {
+      begin(attempt);
       image = attempt.make();
     } catch (RuntimeException | Error e) {
       Optional<SkippedSnapshot> skipped = SnapshotAttempt.skipped(e);
@@ -74,7 +87,37 @@ final class SnapshotSeries implements Repetition.Work {
         attempt.bringBack(() -> by.pause(PAUSE));
       }
       throw e;
+    } finally {
+      end();
     }
+    last = image;
+    if (attempt.isDump()) {
+      dumped = image;
+    }
+    plan.keep(image);
+    return image;
+  }
+
+  private synchronized void begin(SnapshotAttempt attempt) {
+    current = attempt;
+    order.accept(attempt);
+  }
+
+  private synchronized void end() {
+    current = null;
+  }
+
+  /** Sets what becomes of the snapshot that is being made, if there is one. */
+  synchronized void order(Consumer<SnapshotAttempt> what) {
+    order = what;
+    if (current != null) {
+      what.accept(current);
+    }
+  }
+
+  /** Dumps the process, and tells the listener. */
+  ProcessImage dump() {
+    ProcessImage image = subject.dump(plan.place().next(subject.root().pid()), plan.options());
     last = image;
     plan.keep(image);
     return image;

@@ -5,6 +5,7 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.internal.context.EngineContext;
+import dev.gpuprocess.internal.dump.SnapshotEnd;
 import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.internal.engine.TrackedTree;
 import dev.gpuprocess.internal.engine.TreeSearch;
@@ -85,10 +86,17 @@ record SnapshotSubject(EngineContext context, ProcessIdentity root) {
         .orElse(ProcessState.RUNNING);
   }
 
-  /** Makes an image of it. */
-  ProcessImage snapshot(StateHandle running, ImageNaming.Place place, DumpOptions options) {
+  /** Makes an image of it, which may become a dump while it is made. */
+  ProcessImage snapshot(
+      StateHandle running, ImageNaming.Place place, DumpOptions options, SnapshotEnd end) {
     InstantSource clock = InstantSource.fixed(place.created());
-    return new RunningProcess(running).snapshot(place.directory(), options, clock);
+    return new RunningProcess(running).snapshot(place.directory(), options, clock, end);
+  }
+
+  /** Dumps it. */
+  ProcessImage dump(ImageNaming.Place place, DumpOptions options) {
+    InstantSource clock = InstantSource.fixed(place.created());
+    return new RunningProcess(running()).dump(place.directory(), options, clock);
   }
 
   /** Brings back what a snapshot left suspended, unless others have moved it since. */

@@ -16,13 +16,18 @@ import dev.gpuprocess.error.UnsupportedResource;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.Job;
+import dev.gpuprocess.fixtures.Signal;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.fixtures.SimulatedGpu;
+import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.cuda.LibNvml;
+import dev.gpuprocess.internal.engine.TrackedProcess;
+import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.report.Finding;
 import java.io.IOException;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Proxy;
+import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
@@ -233,6 +238,43 @@ record VerbUnderWayTest(
               FixAndRetryException.Reason.WRONG_STATE,
               () -> lookingBeforeTheEndOf(other).process(counter.pid()));
       assertEquals(ProcessState.CHECKPOINTED, wrong.failure().after());
+    }
+  }
+
+  /** CRIU may stop a process right after a verb has seen that it runs. */
+  @Test
+  void aProcessThatCriuStopsForAnotherVerb_isNotToBeMended() {
+    EngineContext context = checkpoints.context();
+    TrackedProcess process = TrackedProcess.of(context, counter.pid(), "test");
+    Signal.send("STOP", counter.pid());
+    try {
+      assertReason(
+          FixAndRetryException.class,
+          FixAndRetryException.Reason.PROCESS_STOPPED,
+          () -> process.requireReachable("test"));
+      ProcessLock lock =
+          ProcessLock.take(
+              process.key,
+              process.pid(),
+              "snapshot",
+              ProcessLock.Kind.MOVE,
+              context.state(),
+              Duration.ZERO);
+      try {
+        lock.atCriu(true);
+        OperationInProgressException busy =
+            assertThrows(
+                OperationInProgressException.class, () -> process.requireReachable("test"));
+        assertTrue(busy.getMessage().contains("CRIU stops it"), busy.getMessage());
+      } finally {
+        lock.release();
+      }
+      assertReason(
+          FixAndRetryException.class,
+          FixAndRetryException.Reason.PROCESS_STOPPED,
+          () -> process.requireReachable("test"));
+    } finally {
+      Signal.send("CONT", counter.pid());
     }
   }
 }

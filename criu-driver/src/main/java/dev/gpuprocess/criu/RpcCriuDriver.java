@@ -36,7 +36,7 @@ import java.util.List;
  *
  * <ul>
  *   <li>Through a command, {@link dev.gpuprocess.options.CriuOptions#inheritedDescriptors()} and
- *       {@link dev.gpuprocess.options.RestoreOptions#asChild()} are refused with {@link
+ *       {@link RestoreRequest#asChild()} are refused with {@link
  *       dev.gpuprocess.error.FixAndRetryException} and reason UNSUPPORTED_OPTION: sudo passes on no
  *       descriptors but the standard ones, the first of which is the socket, and stays between CRIU
  *       and this JVM.

@@ -5,8 +5,9 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.error.FixAndRetryException;
-import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.spi.CriuDriver;
+import dev.gpuprocess.spi.RestoreListener;
+import dev.gpuprocess.spi.RestoreRequest;
 import org.jspecify.annotations.NullUnmarked;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
@@ -44,7 +45,7 @@ class ByCommandOptionsTest extends OptionsTest {
   @Override
   void asChild_makesTheRootAChildOfOurs_andTellsHowItEnds() {
     assertRefused(
-        "RestoreOptions.asChild", super::asChild_makesTheRootAChildOfOurs_andTellsHowItEnds);
+        "RestoreRequest.asChild", super::asChild_makesTheRootAChildOfOurs_andTellsHowItEnds);
   }
 
   @Test
@@ -52,8 +53,10 @@ class ByCommandOptionsTest extends OptionsTest {
   void asChild_whenTheRestoreFails_leavesNoZombie() {
     try (Workload workload = Workload.counter(directory)) {
       site().dump(workload.identity(), DumpDirectories.dump().build());
-      RestoreOptions options = DumpDirectories.shellJob().asChild(true).build();
-      assertRefused("RestoreOptions.asChild", () -> site().restore(workload.pid(), options));
+      RestoreRequest request =
+          site().request(workload.pid(), DumpDirectories.shellJob().build()).asChild(true);
+      assertRefused(
+          "RestoreRequest.asChild", () -> site().driver().restore(request, RestoreListener.NONE));
     }
   }
 }

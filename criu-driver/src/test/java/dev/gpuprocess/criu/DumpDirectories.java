@@ -76,7 +76,12 @@ record DumpDirectories(CriuDriver driver, Path images, Path work) {
   }
 
   RestoreReport restore(int pid, RestoreOptions options, RestoreListener listener) {
-    return driver.restore(new RestoreRequest(images, work, pid, options), listener);
+    return driver.restore(request(pid, options), listener);
+  }
+
+  /** The request of a restore. */
+  RestoreRequest request(int pid, RestoreOptions options) {
+    return new RestoreRequest(images, work, pid, options);
   }
 
   /** Image files whose names begin so. */

@@ -10,6 +10,7 @@ import dev.gpuprocess.criu.internal.rpc.ConfigFile;
 import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.fixtures.Signal;
 import dev.gpuprocess.internal.linux.Libc;
+import dev.gpuprocess.internal.linux.PidDescriptor;
 import dev.gpuprocess.internal.linux.Processes;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.SocketTables;
@@ -22,6 +23,7 @@ import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.spi.CriuDriver;
 import dev.gpuprocess.spi.DumpListener;
 import dev.gpuprocess.spi.RestoreListener;
+import dev.gpuprocess.spi.RestoreRequest;
 import dev.gpuprocess.spi.VetoException;
 import java.io.IOException;
 import java.io.RandomAccessFile;
@@ -31,7 +33,6 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Optional;
 import org.jspecify.annotations.NullUnmarked;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -399,22 +400,23 @@ class OptionsTest {
   }
 
   @Test
-  void asChild_makesTheRootAChildOfOurs_andTellsHowItEnds() {
+  void asChild_makesTheRootAChildOfOurs_andTellsHowItEnds() throws Exception {
     try (Workload workload = Workload.counter(directory)) {
       site.dump(workload.identity(), DumpDirectories.dump().build());
-      RestoreOptions options = DumpDirectories.shellJob().asChild(true).build();
-      ProcessIdentity restored = site.restore(workload.pid(), options).process();
-      RestoredChild child = RestoredChild.of(restored);
-      try {
-        assertEquals(Optional.empty(), child.await(Duration.ofMillis(10)));
+      ProcessIdentity restored =
+          site.driver()
+              .restore(
+                  site.request(workload.pid(), DumpDirectories.shellJob().build()).asChild(true),
+                  RestoreListener.NONE)
+              .process();
+      try (PidDescriptor child = PidDescriptor.open(restored.pid())) {
+        assertFalse(child.awaitEnd(Duration.ZERO));
         workload.assertGoesOn();
-      } finally {
         Workload.end(restored);
+        assertTrue(child.awaitEnd(DumpDirectories.PATIENCE));
+        assertEquals(9, child.reap().orElseThrow().signal());
       }
-      assertEquals(9, child.await(DumpDirectories.PATIENCE).orElseThrow().signal());
       assertTrue(Processes.stat(restored).isEmpty(), "its pid is free");
-      assertThrows(IllegalStateException.class, () -> child.await(DumpDirectories.PATIENCE));
-      assertThrows(IllegalArgumentException.class, () -> RestoredChild.of(restored));
     }
   }
 
@@ -429,8 +431,9 @@ class OptionsTest {
         };
     try (Workload workload = Workload.counter(directory)) {
       site.dump(workload.identity(), DumpDirectories.dump().build());
-      RestoreOptions options = DumpDirectories.shellJob().asChild(true).build();
-      assertThrows(CriuException.class, () -> site.restore(workload.pid(), options, refusing));
+      RestoreRequest request =
+          site.request(workload.pid(), DumpDirectories.shellJob().build()).asChild(true);
+      assertThrows(CriuException.class, () -> site.driver().restore(request, refusing));
       assertTrue(ProcFs.stat(workload.pid()).isEmpty(), "its pid is free");
       Workload.end(site.restore(workload.pid(), DumpDirectories.shellJob().build()).process());
     }

@@ -99,6 +99,13 @@ class RpcOptionsTest {
       return row(name, of(options), of(RestoreOptions.ofDefaults()), field);
     }
 
+    /** What a request has besides its options. */
+    static Row ofRequest(
+        String name, UnaryOperator<RestoreRequest> change, Consumer<criu_opts.Builder> field) {
+      RestoreRequest plain = new RestoreRequest(FILE, FILE, 7, RestoreOptions.ofDefaults());
+      return row(name, RpcOptions.of(change.apply(plain)), RpcOptions.of(plain), field);
+    }
+
     private static criu_opts.Builder of(RestoreOptions options) {
       return RpcOptions.of(new RestoreRequest(FILE, FILE, 7, options));
     }
@@ -180,7 +187,7 @@ class RpcOptionsTest {
             "skip_file_rwx_check",
             o -> o.criu(c -> c.skipFileModeCheck(true)),
             f -> f.setSkipFileRwxCheck(true)),
-        Row.restore("rst_sibling", o -> o.asChild(true), f -> f.setRstSibling(true)),
+        Row.ofRequest("rst_sibling", r -> r.asChild(true), f -> f.setRstSibling(true)),
         Row.restore(
             "lsm_profile",
             o -> o.criu(c -> c.lsmProfile("apparmor:p")),

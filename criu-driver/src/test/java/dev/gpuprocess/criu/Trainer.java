@@ -83,6 +83,11 @@ final class Trainer implements AutoCloseable {
         .environment(machine.environment());
   }
 
+  /** The program. */
+  Path program() {
+    return program;
+  }
+
   /** The directory of the simulated GPUs. */
   Path machine() {
     return machine.directory();

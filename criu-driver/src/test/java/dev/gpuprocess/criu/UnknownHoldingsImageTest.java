@@ -1,6 +1,7 @@
 package dev.gpuprocess.criu;
 
 import static dev.gpuprocess.contract.AssertReason.assertReason;
+import static dev.gpuprocess.cuda.ProcessState.CHECKPOINTED;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -8,10 +9,14 @@ import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.contract.OutsideUse;
+import dev.gpuprocess.cuda.GpuMap;
 import dev.gpuprocess.cuda.GpuUuid;
+import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.InsufficientGpuMemoryException;
 import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.internal.cuda.LibCuda;
+import dev.gpuprocess.internal.cuda.LibNvml;
 import dev.gpuprocess.options.ResumeOptions;
 import java.nio.file.Path;
 import java.util.Map;
@@ -58,6 +63,49 @@ class UnknownHoldingsImageTest {
               back::resume);
       assertTrue(refused.bound().orElseThrow() >= 100 * MIB, refused.getMessage());
       back.resume(ResumeOptions.builder().needs(Map.of(gpu, 116 * MIB)).build());
+      assertEquals("ok %d bytes".formatted(100 * MIB), pattern.verify());
+    }
+  }
+
+  private SimulatedDriver.Builder node(String name) {
+    return SimulatedDriver.builder()
+        .memory(256 * MIB)
+        .contextMemory(16 * MIB)
+        .processMemory(false)
+        .seed(name);
+  }
+
+  /**
+   * @param gpus the machine whose GPUs are seen: NVML in this JVM does not see that one changes
+   */
+  private GpuCheckpoints checkpoints(SimulatedDriver machine, SimulatedDriver gpus) {
+    return GpuCheckpoints.builder()
+        .cuda(LibCuda.in(machine.directory()), LibNvml.in(gpus.directory()))
+        .stateDirectory(directory.resolve("state"))
+        .build();
+  }
+
+  @Test
+  void onANodeWithOtherGpus_automaticChoosesOne_andTheSameGpusAreRefused() {
+    SimulatedDriver.Builder node = node("other").memory(4096 * MIB);
+    try (SimulatedDriver machine = node("one").create();
+        SimulatedDriver elsewhere = node.create();
+        Pattern pattern = Pattern.start(machine, 100)) {
+      checkpoints(machine, machine)
+          .process(pattern.pid())
+          .suspend()
+          .dump(directory.resolve("image"));
+      machine.reconfigure(node);
+      GpuCheckpoints other = checkpoints(machine, elsewhere);
+      CheckpointedProcess back = other.open(directory.resolve("image")).restore();
+      FixAndRetryException refused =
+          assertReason(
+              FixAndRetryException.class, FixAndRetryException.Reason.UNKNOWN_GPU, back::resume);
+      assertTrue(refused.getMessage().contains("GpuMap.automatic()"), refused.getMessage());
+      assertEquals(CHECKPOINTED, other.inspect(pattern.pid()).state());
+      // Another controller resumes it, which knows only the journal.
+      checkpoints(machine, elsewhere)
+          .resume(pattern.pid(), ResumeOptions.builder().gpus(GpuMap.automatic()).build());
       assertEquals("ok %d bytes".formatted(100 * MIB), pattern.verify());
     }
   }

@@ -69,11 +69,7 @@ final class WatchedCriu {
           dump.options().toBuilder().deadline(deadline).build());
     }
     if (argument instanceof RestoreRequest restore) {
-      return new RestoreRequest(
-          restore.images(),
-          restore.work(),
-          restore.pid(),
-          restore.options().toBuilder().deadline(deadline).build());
+      return restore.with(restore.options().toBuilder().deadline(deadline).build());
     }
     if (argument instanceof DumpListener listener) {
       return proxy(DumpListener.class, (method, args) -> tell(method, listener, args, pid));

@@ -71,7 +71,8 @@ public sealed interface GpuMap {
   }
 
   /**
-   * Back to the same GPUs: the default.
+   * Back to the same GPUs: the default. Memory of a GPU of another machine, which is not here, is
+   * refused.
    *
    * @return the map
    */
@@ -104,7 +105,9 @@ public sealed interface GpuMap {
   /**
    * What is on a GPU comes back to it where there is room, and goes to another of the same kind
    * where not, to the one with most room. Where no GPU has room, the shortage is that of the same
-   * GPUs. A process of which it is not known what it held goes back to the same GPUs.
+   * GPUs. A process of which it is not known what it held goes back to the same GPUs; where it
+   * comes from an image of another machine, each GPU of that machine that is not here goes to one
+   * of the same kind, and the resume is refused where there are too few.
    *
    * @return the map
    */

@@ -79,18 +79,12 @@ public final class RestoreOptions extends CriuCallOptions {
     return set.checkDeadline;
   }
 
-  /** {@return whether the root becomes a child of this JVM} */
-  public boolean asChild() {
-    return set.asChild;
-  }
-
   /** Builds {@link RestoreOptions}; each method names its default. */
   public static final class Builder extends CriuCallOptions.Builder<Builder> {
 
     private @Nullable String expectedLabel;
     private @Nullable ProcessIdentity expectedProcess;
     private boolean skipMachineCheck;
-    private boolean asChild;
     private @Nullable Predicate<ProcessIdentity> check;
     private Duration checkDeadline = Duration.ofMinutes(1);
 
@@ -152,20 +146,6 @@ public final class RestoreOptions extends CriuCallOptions {
      */
     public Builder skipMachineCheck(boolean skipMachineCheck) {
       this.skipMachineCheck = skipMachineCheck;
-      return this;
-    }
-
-    /**
-     * Whether the root becomes a child of this JVM instead of init's (CRIU {@code
-     * restore-sibling}). The JDK does not know it: a caller who sets this must reap it when it has
-     * ended, which tells how it ended and frees its pid; with the driver over RPC by its {@code
-     * RestoredChild}.
-     *
-     * @param asChild the new value; false by default
-     * @return this builder
-     */
-    public Builder asChild(boolean asChild) {
-      this.asChild = asChild;
       return this;
     }
 

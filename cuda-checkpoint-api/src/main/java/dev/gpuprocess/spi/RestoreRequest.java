@@ -12,9 +12,16 @@ import org.jspecify.annotations.Nullable;
  * @param pid the pid that the root of the tree had and will have
  * @param options how to restore, with the deadline
  * @param plugin the plugin that CRIU loads, which the images need; null for none
+ * @param asChild whether the root becomes a child of this JVM instead of init's (CRIU {@code
+ *     restore-sibling}); the JDK does not know the child, so the caller reaps it
  */
 public record RestoreRequest(
-    Path images, Path work, int pid, RestoreOptions options, @Nullable GpuPlugin plugin) {
+    Path images,
+    Path work,
+    int pid,
+    RestoreOptions options,
+    @Nullable GpuPlugin plugin,
+    boolean asChild) {
 
   /**
    * Checks the options.
@@ -38,7 +45,7 @@ public record RestoreRequest(
    * @param options how to restore, with the deadline
    */
   public RestoreRequest(Path images, Path work, int pid, RestoreOptions options) {
-    this(images, work, pid, options, null);
+    this(images, work, pid, options, null, false);
   }
 
   /**
@@ -48,6 +55,26 @@ public record RestoreRequest(
    * @return a copy
    */
   public RestoreRequest with(@Nullable GpuPlugin allowed) {
-    return new RestoreRequest(images, work, pid, options, allowed);
+    return new RestoreRequest(images, work, pid, options, allowed, asChild);
+  }
+
+  /**
+   * The same with other options.
+   *
+   * @param changed the options
+   * @return a copy
+   */
+  public RestoreRequest with(RestoreOptions changed) {
+    return new RestoreRequest(images, work, pid, changed, plugin, asChild);
+  }
+
+  /**
+   * The same for a root that becomes a child of this JVM.
+   *
+   * @param child whether it does
+   * @return a copy
+   */
+  public RestoreRequest asChild(boolean child) {
+    return new RestoreRequest(images, work, pid, options, plugin, child);
   }
 }

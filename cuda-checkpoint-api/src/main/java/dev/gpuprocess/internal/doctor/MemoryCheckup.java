@@ -15,6 +15,7 @@ import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalLong;
 
@@ -52,7 +53,7 @@ final class MemoryCheckup {
                 context.timeouts().call(),
                 new GpuMemoryCheck(
                         context,
-                        List.of(new GpuMemoryCheck.Returning(process, held)),
+                        List.of(new GpuMemoryCheck.Returning(process, held, Map.of())),
                         GpuMap.same())
                     ::whyNot)
             .flatMap(found -> found);

@@ -17,6 +17,7 @@ import dev.gpuprocess.internal.engine.TreeOperation;
 import dev.gpuprocess.internal.engine.TreeSearch;
 import dev.gpuprocess.internal.engine.VerbOutcome;
 import dev.gpuprocess.internal.image.ImageDirectory;
+import dev.gpuprocess.internal.launch.LaunchedRoot;
 import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.internal.time.WorkLimit;
@@ -46,11 +47,14 @@ public final class RunningDump {
   private final DumpOptions options;
   private final InstantSource clock;
   private final StepRecorder steps;
+  private final SnapshotEnd end;
   private final long began = System.nanoTime();
   private long stopped;
 
-  private RunningDump(StateHandle self, String verb, DumpOptions options, InstantSource clock) {
+  private RunningDump(
+      StateHandle self, String verb, DumpOptions options, InstantSource clock, SnapshotEnd end) {
     this.self = self;
+    this.end = end;
     this.verb = verb;
     this.clock = clock;
     this.tree = self.tree();
@@ -61,9 +65,14 @@ public final class RunningDump {
   /**
    * The result of the part of a snapshot during which the process is suspended.
    *
+   * @param dumped the image, if the process has ended as after a dump; null when it runs
    * @param thrown the failure of the resume; null when the process runs
    */
-  private record Paused(WrittenImage image, Duration pause, @Nullable Throwable thrown) {}
+  private record Paused(
+      WrittenImage image,
+      Duration pause,
+      @Nullable ImageDirectory dumped,
+      @Nullable Throwable thrown) {}
 
   private static DumpOptions leftRunning(DumpOptions options) {
     return options.toBuilder().leaveStopped(false).leaveRunning(true).build();
@@ -72,7 +81,8 @@ public final class RunningDump {
   /** Throws the exceptions of a snapshot, as far as they can be foreseen. Changes nothing. */
   public static void requirePossible(StateHandle self, Path directory, DumpOptions options) {
     RunningDump snapshot =
-        new RunningDump(self, "snapshot", leftRunning(options), InstantSource.system());
+        new RunningDump(
+            self, "snapshot", leftRunning(options), InstantSource.system(), new SnapshotEnd());
     boolean unused =
         snapshot.exclusively(
             operation -> {
@@ -85,10 +95,11 @@ public final class RunningDump {
    * Makes an image of a process that continues.
    *
    * @param clock gives the time of the image
+   * @param end may make it a dump while it is under way
    */
   public static DumpedImage snapshot(
-      StateHandle self, Path directory, DumpOptions options, InstantSource clock) {
-    return new RunningDump(self, "snapshot", leftRunning(options), clock).snapshot(directory);
+      StateHandle self, Path directory, DumpOptions options, InstantSource clock, SnapshotEnd end) {
+    return new RunningDump(self, "snapshot", leftRunning(options), clock, end).snapshot(directory);
   }
 
   /**
@@ -103,7 +114,7 @@ public final class RunningDump {
           "a dump of a running process ends it: make a snapshot to leave it running, or suspend it"
               + " and dump it to leave it stopped");
     }
-    return new RunningDump(self, "dump", options, clock).dump(directory);
+    return new RunningDump(self, "dump", options, clock, new SnapshotEnd()).dump(directory);
   }
 
   private DumpedImage dump(Path directory) {
@@ -131,7 +142,7 @@ public final class RunningDump {
     if (thrown != null) {
       throw afterwards(thrown, paused);
     }
-    ImageDirectory image = published(paused);
+    ImageDirectory image = paused.dumped() == null ? published(paused) : paused.dumped();
     steps.rethrow();
     return new DumpedImage(image, steps.taken(), new SnapshotTimes(paused.pause(), elapsed()));
   }
@@ -181,6 +192,9 @@ public final class RunningDump {
             directory,
             stop,
             () -> Dump.written(operation, options, steps, directory, clock));
+    if (end.decide()) {
+      return new Paused(image, sinceStopped(), dumped(operation, image), null);
+    }
     Throwable thrown = null;
     try {
       resume(operation);
@@ -188,8 +202,37 @@ public final class RunningDump {
       VerbOutcome.addMembers(operation, e);
       thrown = e;
     }
-    Duration pause = Duration.ofNanos(System.nanoTime() - stopped);
-    return new Paused(image, pause, thrown);
+    return new Paused(image, sinceStopped(), null, thrown);
+  }
+
+  private Duration sinceStopped() {
+    return Duration.ofNanos(System.nanoTime() - stopped);
+  }
+
+  /**
+   * Ends the process when its image is durable. If the image cannot be made so, the process is
+   * resumed.
+   */
+  private ImageDirectory dumped(TreeOperation operation, WrittenImage written) {
+    // The exit of a dumped process is not the end of a launched process.
+    try (LaunchedRoot.DumpInProgress dump = LaunchedRoot.dumping(tree.root)) {
+      ImageDirectory image = publishedOrResumed(operation, written);
+      dump.done();
+      tree.kill();
+      int unused = tree.advance();
+      tree.forget();
+      return image;
+    }
+  }
+
+  private static ImageDirectory publishedOrResumed(TreeOperation operation, WrittenImage written) {
+    try {
+      return written.publish();
+    } catch (RuntimeException | Error e) {
+      Resumption.rollBack(operation.members(), ProcessState.RUNNING, e);
+      VerbOutcome.addMembers(operation, e);
+      throw e;
+    }
   }
 
   /** Suspends a running process and dumps it. If anything fails, it is resumed. */

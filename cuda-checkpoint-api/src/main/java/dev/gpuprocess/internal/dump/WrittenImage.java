@@ -56,6 +56,7 @@ final class WrittenImage {
     BoundedDiskTask disk = new BoundedDiskTask("dump", pid, place, time);
     try {
       dump.saveFiles.write(image, disk, copying);
+      copying.check();
       return dump.steps.run(
           "seal",
           () ->

@@ -164,7 +164,9 @@ public final class MemoryWait {
       EngineContext context, List<TrackedProcess> processes, ResumeOptions options) {
     List<Returning> returning = new ArrayList<>();
     for (TrackedProcess each : processes) {
-      returning.add(new Returning(each.identity, needs(each, options, returning.isEmpty())));
+      returning.add(
+          new Returning(
+              each.identity, needs(each, options, returning.isEmpty()), each.gpusOfCheckpoint()));
     }
     return new GpuMemoryCheck(context, returning, options.gpus());
   }

@@ -1,8 +1,10 @@
 package dev.gpuprocess.internal.engine;
 
+import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.FixAndRetryException;
+import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.image.Manifest;
@@ -24,6 +26,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Locale;
+import java.util.Map;
 import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -111,6 +114,7 @@ public final class TrackedProcess {
    *
    * @throws NoSuchProcessException when it has exited
    * @throws FixAndRetryException with reason PROCESS_STOPPED when it is stopped, traced or frozen
+   * @throws dev.gpuprocess.error.OperationInProgressException when CRIU stops it for another verb
    */
   public void requireReachable(String verb) {
     if (!identity.isAlive()) {
@@ -143,12 +147,20 @@ public final class TrackedProcess {
             });
   }
 
-  private FixAndRetryException stopped(String what, String cure, String verb) {
-    return new FixAndRetryException(
-        FixAndRetryException.Reason.PROCESS_STOPPED,
-        "process %s %s, and a driver call on it would hang: %s and try again"
-            .formatted(pid(), what, cure),
-        Failure.of(verb, pid()));
+  private GpuCheckpointException stopped(String what, String cure, String verb) {
+    return ProcessLock.holderAtCriu(key, context.state())
+        .or(() -> ProcessLock.holderAtCriu(root, context.state()))
+        .<GpuCheckpointException>map(
+            other ->
+                other.inProgress(
+                    pid(), "CRIU stops it until that has ended", Failure.of(verb, pid())))
+        .orElseGet(
+            () ->
+                new FixAndRetryException(
+                    FixAndRetryException.Reason.PROCESS_STOPPED,
+                    "process %s %s, and a driver call on it would hang: %s and try again"
+                        .formatted(pid(), what, cure),
+                    Failure.of(verb, pid())));
   }
 
   /** Sets the root that its journal entries name. */
@@ -190,6 +202,13 @@ public final class TrackedProcess {
   /** Sets such an image, for the journal entry of the restore that follows. */
   public void setFallbackImage(Path image) {
     history = history.fallingBackTo(image);
+  }
+
+  /**
+   * Returns the GPUs of the machine on which it was checkpointed, by kind; empty for this machine.
+   */
+  Map<GpuUuid, String> gpusOfCheckpoint() {
+    return history.gpus();
   }
 
   /** Returns the label of the process; null for none. */

@@ -220,6 +220,7 @@ public final class TreeSearch {
   private Optional<TrackedProcess> member(ProcessIdentity candidate) {
     BoundedCall.requireCapacity(candidate, verb);
     TrackedProcess process = TrackedProcess.of(context, candidate);
+    process.setRoot(ProcessKey.of(root));
     ProcessOperation reading = new ProcessOperation(process, verb, null);
     reading.awaitCriu();
     if (process.isGone() || isUnreachable(process)) {

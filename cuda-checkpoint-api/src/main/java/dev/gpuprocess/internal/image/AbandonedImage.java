@@ -15,6 +15,7 @@ import java.nio.file.LinkOption;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
@@ -44,13 +45,23 @@ public record AbandonedImage(Path path, ProcessIdentity maker, Optional<ProcessI
    * @throws ImageException with reason DIRECTORY when the directory cannot be read
    */
   public static List<AbandonedImage> in(Path parent) {
+    return found(parent, (path, name) -> name.maker().hasEnded());
+  }
+
+  /** Decides about a partial image of this user. */
+  @FunctionalInterface
+  private interface Test {
+    boolean isAbandoned(Path directory, StagingName name) throws IOException;
+  }
+
+  private static List<AbandonedImage> found(Path parent, Test test) {
     if (!Files.isDirectory(parent)) {
       return List.of();
     }
     List<AbandonedImage> found = new ArrayList<>();
     try {
       for (Path entry : DurableFiles.list(parent)) {
-        of(entry).ifPresent(found::add);
+        of(entry, test).ifPresent(found::add);
       }
     } catch (IOException e) {
       throw new ImageException(
@@ -64,14 +75,27 @@ public record AbandonedImage(Path path, ProcessIdentity maker, Optional<ProcessI
 
   /**
    * Removes the partial images whose makers have ended on this machine since its boot, and the
-   * partial images that this JVM could not remove before. Partial images of other machines stay.
+   * partial images that this JVM could not remove before. Partial images of makers that cannot be
+   * seen from here, on other machines and in other containers, are removed when their {@linkplain
+   * StagingLease leases} have ended.
    *
    * @param parent the directory that contains the images
    * @throws ImageException when one cannot be removed, or the directory cannot be read
    */
   public static void removeIn(Path parent) {
+    removeIn(parent, StagingLease.TERM);
+  }
+
+  static void removeIn(Path parent, Duration term) {
     Leftovers.removeIn(parent);
-    in(parent).stream().filter(half -> half.process().isPresent()).forEach(AbandonedImage::remove);
+    List<AbandonedImage> abandoned =
+        found(
+            parent,
+            (path, name) ->
+                name.maker().isVisible()
+                    ? name.maker().hasEnded()
+                    : StagingLease.hasEnded(parent, path, term));
+    abandoned.forEach(AbandonedImage::remove);
   }
 
   /** Schedules the removal of a partial image of this JVM that could not be removed. */
@@ -87,9 +111,9 @@ public record AbandonedImage(Path path, ProcessIdentity maker, Optional<ProcessI
   }
 
   /** Recognizes a partial image by its name and owner. */
-  private static Optional<AbandonedImage> of(Path directory) throws IOException {
+  private static Optional<AbandonedImage> of(Path directory, Test test) throws IOException {
     Optional<StagingName> name = StagingName.parse(String.valueOf(directory.getFileName()));
-    if (name.isEmpty() || !name.get().maker().hasEnded() || !isOurs(directory)) {
+    if (name.isEmpty() || !isOurs(directory) || !isAbandoned(directory, name.get(), test)) {
       return Optional.empty();
     }
     return Optional.of(
@@ -99,6 +123,15 @@ public record AbandonedImage(Path path, ProcessIdentity maker, Optional<ProcessI
             name.get().maker().isOfThisBoot()
                 ? Optional.of(name.get().process())
                 : Optional.empty()));
+  }
+
+  private static boolean isAbandoned(Path directory, StagingName name, Test test)
+      throws IOException {
+    try {
+      return test.isAbandoned(directory, name);
+    } catch (NoSuchFileException removedMeanwhile) {
+      return false;
+    }
   }
 
   /** Checks the owner, because other users can give their directories such names. */

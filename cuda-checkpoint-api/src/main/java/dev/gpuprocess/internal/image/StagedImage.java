@@ -122,10 +122,7 @@ public final class StagedImage implements AutoCloseable {
     entry = written;
   }
 
-  /**
-   * Removes the partial images of dead makers, whose journal may be lost. Partial images from
-   * before the last boot, or of other machines, stay.
-   */
+  /** Removes the partial images of dead makers, whose journal may be lost. */
   static void removeAbandoned(PinnedDirectory parent) {
     try {
       AbandonedImage.removeIn(parent.name());

@@ -28,12 +28,14 @@ final class StagingDirectory implements AutoCloseable {
   private final PinnedDirectory parent;
   private final PinnedDirectory staging;
   private final String name;
+  private final StagingLease lease;
   private @Nullable Path moved;
 
   private StagingDirectory(PinnedDirectory parent, PinnedDirectory staging, String name) {
     this.parent = parent;
     this.staging = staging;
     this.name = name;
+    this.lease = StagingLease.of(staging);
   }
 
   /**
@@ -128,6 +130,7 @@ final class StagingDirectory implements AutoCloseable {
    * files must be on the disk.
    */
   void publish(Path target) throws IOException {
+    lease.close();
     for (String name : List.of(MemoryFile.DIRECTORY, ImageDirectory.IMAGES)) {
       Path directory = staging.path().resolve(name);
       if (Files.exists(directory, LinkOption.NOFOLLOW_LINKS)) {
@@ -199,6 +202,7 @@ final class StagingDirectory implements AutoCloseable {
 
   @Override
   public void close() {
+    lease.close();
     staging.close();
     parent.close();
   }

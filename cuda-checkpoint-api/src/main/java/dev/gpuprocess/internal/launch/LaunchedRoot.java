@@ -33,8 +33,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * A process that this JVM has started, through dumps and restores by this JVM until it exits. A
- * daemon thread waits for it. Safe for use by several threads.
+ * A process that this JVM has started or restored as its child, through dumps and restores by this
+ * JVM until it exits. A daemon thread waits for it. Safe for use by several threads.
  */
 public final class LaunchedRoot {
 
@@ -46,7 +46,8 @@ public final class LaunchedRoot {
   /** The time that a killed process may take to exit: the kernel tears down its GPU state. */
   private static final Duration KILL_LIMIT = Duration.ofMinutes(2);
 
-  private final LaunchOptions options;
+  private final boolean isolated;
+  private final boolean survivesExit;
   private final Duration limit;
   private final Journal journal;
   private final @Nullable RequestChannel requests;
@@ -67,7 +68,8 @@ public final class LaunchedRoot {
       @Nullable RequestChannel requests,
       @Nullable CudaJobFile jobFile,
       Starter.Started started) {
-    this.options = options;
+    this.isolated = options.isolated();
+    this.survivesExit = options.survivesExit();
     this.limit = limit;
     this.journal = journal;
     this.requests = requests;
@@ -78,6 +80,30 @@ public final class LaunchedRoot {
         new Lifetime(
             started.root(), started.held(), started.guard(), options.survivesExit(), journal);
     this.lineage.add(started.root());
+  }
+
+  private LaunchedRoot(
+      boolean isolated, Duration limit, Journal journal, ProcessIdentity dumped, Lifetime first) {
+    this.isolated = isolated;
+    this.survivesExit = false;
+    this.limit = limit;
+    this.journal = journal;
+    this.requests = null;
+    this.jobFile = null;
+    this.output = null;
+    this.error = null;
+    this.lifetime = first;
+    this.lineage.add(dumped);
+    this.lineage.add(first.root);
+  }
+
+  /** Takes a process that was restored from an image, and is no launched process yet. */
+  static LaunchedRoot restored(
+      boolean isolated, Duration limit, Journal journal, ProcessIdentity dumped, Lifetime first) {
+    LaunchedRoot launched = new LaunchedRoot(isolated, limit, journal, dumped, first);
+    ALL.add(launched);
+    launched.watch(first);
+    return launched;
   }
 
   /**
@@ -323,7 +349,7 @@ public final class LaunchedRoot {
   /** The kernel ignores a signal to the first process of a pid namespace without a handler. */
   private boolean ignoresSigterm(Lifetime now) {
     Map<String, String> fields = ProcFs.status(now.root.pid());
-    return options.isolated()
+    return isolated
         && fields.containsKey("SigCgt")
         && (Signals.set(fields, "SigCgt") & Signals.set(Signals.SIGTERM)) == 0;
   }
@@ -387,12 +413,12 @@ public final class LaunchedRoot {
 
   /**
    * Begins the restore of a launched process. Of several restores at the same time one gets it,
-   * until {@link #restored} or {@link #notRestored}.
+   * until {@link #begin} or {@link #notRestored}.
    *
    * @param dumped the process in the image
    * @return empty if it was not launched here, is running, or has exited
    */
-  public static Optional<LaunchedRoot> restoring(ProcessIdentity dumped) {
+  static Optional<LaunchedRoot> restoring(ProcessIdentity dumped) {
     return ALL.stream().filter(each -> each.beginRestore(dumped)).findFirst();
   }
 
@@ -405,28 +431,14 @@ public final class LaunchedRoot {
   }
 
   /** Ends a restore that has failed. */
-  public synchronized void notRestored() {
+  synchronized void notRestored() {
     if (lifetime.state == State.RESTORING) {
       lifetime.state = State.DUMPED;
     }
   }
 
-  /** Records a process that was restored, and exited before this JVM could wait for it. */
-  private void endedUnseen(ProcessIdentity process) {
-    synchronized (this) {
-      lineage.add(process);
-      ended(lifetime, Optional.empty());
-    }
-    if (requests != null) {
-      requests.close();
-    }
-    if (jobFile != null) {
-      jobFile.ended();
-    }
-  }
-
-  /** Begins the next lifetime: the process was restored. */
-  public void restored(ProcessIdentity process) {
+  /** Waits until nothing is left of the lifetime that a dump has ended. */
+  void awaitReaped() {
     Lifetime before;
     synchronized (this) {
       before = lifetime;
@@ -434,30 +446,29 @@ public final class LaunchedRoot {
     if (!await(limit, () -> before.isReaped)) {
       LOG.warn("the guard of process {} does not exit", before.root.pid());
     }
-    try {
-      Lifetime next = Lifetime.restored(process, options.survivesExit(), journal, limit);
-      synchronized (this) {
-        lifetime = next;
-        lineage.add(process);
-      }
-      watch(next);
-    } catch (NativeCallException e) {
-      if (Processes.stat(process).isEmpty()) {
-        endedUnseen(process);
-        return;
-      }
-      LOG.warn(
-          "process {} was restored, and its exit will not be seen: {}",
-          process.pid(),
-          e.getMessage());
+  }
+
+  /** Returns the lifetime of a process that is being restored, which is not begun. */
+  Lifetime nextLifetime(ProcessIdentity process) throws IOException {
+    return Lifetime.restored(process, survivesExit, journal, limit);
+  }
+
+  /** Begins the next lifetime: the process was restored. */
+  void begin(Lifetime next) {
+    synchronized (this) {
+      lifetime = next;
+      lineage.add(next.root);
     }
+    watch(next);
     try {
       if (requests != null) {
-        requests.taken(process, limit);
+        requests.taken(next.root, limit);
       }
     } catch (IOException e) {
       LOG.warn(
-          "process {} was restored, and may not make requests: {}", process.pid(), e.getMessage());
+          "process {} was restored, and may not make requests: {}",
+          next.root.pid(),
+          e.getMessage());
     }
   }
 }

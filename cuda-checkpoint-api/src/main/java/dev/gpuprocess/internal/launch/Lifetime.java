@@ -65,24 +65,41 @@ final class Lifetime {
   }
 
   /**
-   * Begins the lifetime of a process that was restored. Its guard may be started later.
+   * Begins the lifetime of a process that is being restored, with its guard.
    *
-   * @throws NativeCallException when the process has exited already, or cannot be held
+   * @throws IOException when the process has exited already, or cannot be guarded
    */
   static Lifetime restored(
       ProcessIdentity root, boolean survivesExit, Journal journal, Duration limit)
-      throws NativeCallException {
+      throws IOException {
     PidDescriptor held = PidDescriptor.open(root.pid());
-    if (Processes.stat(root).isEmpty()) {
-      held.close(); // another process has its pid
-      throw Libc.failure("pidfd_open " + root.pid(), Libc.ESRCH);
-    }
     Lifetime lifetime = new Lifetime(root, held, null, survivesExit, journal);
-    if (!survivesExit) {
-      journal.writeLaunch(root);
+    try {
+      if (Processes.stat(root).isEmpty()) {
+        throw Libc.failure("pidfd_open " + root.pid(), Libc.ESRCH); // another process has its pid
+      }
+      if (!survivesExit) {
+        journal.writeLaunch(root);
+      }
+      lifetime.guard = lifetime.startGuard(limit);
+      return lifetime;
+    } catch (IOException | RuntimeException e) {
+      journal.removeLaunch(journal.launchFile(root));
+      held.close();
+      throw e;
     }
-    lifetime.replaceGuard(limit);
-    return lifetime;
+  }
+
+  /** Ends the lifetime of a process whose restore has failed, and which has exited. */
+  void discard() throws IOException {
+    Guard there = guard;
+    if (there != null) {
+      boolean unused = there.kill();
+      unused = there.reap();
+    }
+    journal.removeLaunch(journal.launchFile(root));
+    Optional<ExitStatus> unusedStatus = held.reap();
+    held.close();
   }
 
   /** Returns whether the root is in an image. */

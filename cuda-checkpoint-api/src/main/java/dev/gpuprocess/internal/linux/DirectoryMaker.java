@@ -99,6 +99,11 @@ public record DirectoryMaker(String boot, String namespace, ProcessIdentity proc
     return !isOfThisBoot() || (namespace.equals(current().namespace) && !process.isAlive());
   }
 
+  /** Returns whether this JVM would see the maker in {@code /proc} if the maker were alive. */
+  public boolean isVisible() throws IOException {
+    return isOfThisBoot() && namespace.equals(current().namespace);
+  }
+
   /** Returns whether this machine was not rebooted since, so that the pids are still valid. */
   public boolean isOfThisBoot() throws IOException {
     try {

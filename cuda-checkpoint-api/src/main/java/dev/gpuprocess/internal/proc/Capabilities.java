@@ -1,5 +1,9 @@
 package dev.gpuprocess.internal.proc;
 
+import java.io.IOException;
+import java.io.InputStream;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
 import java.util.Map;
 
 /**
@@ -14,8 +18,12 @@ import java.util.Map;
 public record Capabilities(
     boolean root, long effective, long inheritable, long bounding, long ambient) {
 
+  private static final int LONGEST_NUMBER = 16;
+
   /** The capabilities that matter here, with the kernel's numbers. */
   public enum Capability {
+    /** Taking capabilities out of the own bounding set. */
+    SETPCAP(8),
     /** Configuring networks. */
     NET_ADMIN(12),
     /** Tracing other users' processes. */
@@ -58,6 +66,20 @@ public record Capabilities(
 
   private static long set(Map<String, String> status, String name) {
     return Long.parseUnsignedLong(status.getOrDefault(name, "0"), 16);
+  }
+
+  /**
+   * Returns the number of the newest capability of this kernel.
+   *
+   * @throws IOException when it cannot be read
+   */
+  public static int newest() throws IOException {
+    try (InputStream file = Files.newInputStream(ProcFs.kernel("sys/kernel/cap_last_cap"))) {
+      // In one read: the kernel has nothing for a second one, whatever the first one returned.
+      byte[] text = new byte[LONGEST_NUMBER];
+      int length = Math.max(0, file.read(text));
+      return Integer.parseInt(new String(text, 0, length, StandardCharsets.US_ASCII).strip());
+    }
   }
 
   /**

@@ -23,6 +23,7 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.OptionalLong;
+import java.util.TreeMap;
 import java.util.function.Function;
 import java.util.stream.Collectors;
 
@@ -43,8 +44,9 @@ public final class GpuMemoryCheck {
    * A process to restore.
    *
    * @param held its usage of the GPUs that it was on
+   * @param machine the GPUs of the machine that it was on, by kind; empty for this machine
    */
-  public record Returning(ProcessIdentity process, GpuUsage held) {}
+  public record Returning(ProcessIdentity process, GpuUsage held, Map<GpuUuid, String> machine) {}
 
   /**
    * The GPU memory that is reserved for the processes. Immutable.
@@ -140,7 +142,10 @@ public final class GpuMemoryCheck {
     List<ReservedMemory> others = notOurs(claims);
     GpuUsage held = returning.stream().map(Returning::held).reduce(GpuUsage::plus).orElseThrow();
     Map<GpuUuid, Long> needs = held.complete() ? need(List.of(), reading).bytes() : Map.of();
-    return new GpuPlacement(held, needs, reading, gpu -> gpu.freeBytes() - reserved(gpu, others))
+    Map<GpuUuid, String> machine = new TreeMap<>();
+    returning.forEach(each -> machine.putAll(each.machine()));
+    return new GpuPlacement(
+            held, needs, machine, reading, gpu -> gpu.freeBytes() - reserved(gpu, others))
         .pairs(map);
   }
 

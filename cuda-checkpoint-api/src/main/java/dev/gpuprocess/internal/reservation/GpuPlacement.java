@@ -7,6 +7,7 @@ import dev.gpuprocess.cuda.GpuReading;
 import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.internal.state.GpuUsage;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
@@ -15,17 +16,18 @@ import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.function.ToLongFunction;
+import java.util.stream.Collectors;
 
 /**
  * Turns a {@link GpuMap} into the pairs for the driver: none if all memory stays on its GPU, else
- * one for every GPU of this machine and for every GPU of another machine that the memory comes
- * from.
+ * one for every GPU of the machine of the checkpoint, whose GPUs are those that the process knows.
  */
 final class GpuPlacement {
 
   private final Map<GpuUuid, Long> held = new TreeMap<>();
   private final Map<GpuUuid, Long> needs;
   private final boolean isKnown;
+  private final Map<GpuUuid, String> machine;
   private final GpuReading reading;
   private final ToLongFunction<Gpu> free;
 
@@ -34,10 +36,16 @@ final class GpuPlacement {
    *
    * @param held the usage of the GPUs that the memory was on
    * @param needs the bytes that a restore needs, by the same GPUs
+   * @param machine the GPUs of the machine of the checkpoint, by kind; empty for this machine
    * @param free returns how many bytes of a GPU are neither used nor reserved
    */
   GpuPlacement(
-      GpuUsage held, Map<GpuUuid, Long> needs, GpuReading reading, ToLongFunction<Gpu> free) {
+      GpuUsage held,
+      Map<GpuUuid, Long> needs,
+      Map<GpuUuid, String> machine,
+      GpuReading reading,
+      ToLongFunction<Gpu> free) {
+    this.machine = new TreeMap<>(machine);
     this.needs = Map.copyOf(needs);
     held.known().forEach((gpu, bytes) -> this.held.merge(gpu, bytes, GpuUsage::sum));
     this.held.values().removeIf(bytes -> bytes == 0);
@@ -66,9 +74,38 @@ final class GpuPlacement {
       return all(Map.of(onlyOne(to.target()), to.target()));
     }
     if (map instanceof GpuMap.Automatic) {
-      return isKnown ? all(fitting()) : List.of();
+      return isKnown ? all(fitting()) : isMissing(machine.keySet()) ? all(Map.of()) : List.of();
     }
+    requireSame();
     return List.of();
+  }
+
+  /**
+   * Refuses memory from another machine that cannot come back to its GPU: the driver would fail
+   * with an error that names no GPU. A process of this machine may use a GPU that this controller
+   * does not see, as in a container.
+   */
+  private void requireSame() throws ImpossibleMapException {
+    if (machine.isEmpty()) {
+      return;
+    }
+    Set<GpuUuid> missing = new TreeSet<>(isKnown ? held.keySet() : machine.keySet());
+    boolean isSure = isKnown || missing.stream().noneMatch(gpu -> find(gpu).isPresent());
+    missing.removeIf(gpu -> find(gpu).isPresent());
+    if (isSure && isMissing(missing)) {
+      throw new ImpossibleMapException(
+          "memory was held on %s, and this machine has %s: set ResumeOptions.gpus, such as to GpuMap.automatic()"
+              .formatted(words(missing), reading.gpus().stream().map(Gpu::uuid).toList()));
+    }
+  }
+
+  /** Returns whether one of some GPUs is not in this machine; false if that is not known. */
+  private boolean isMissing(Collection<GpuUuid> gpus) {
+    return reading.unreadable().isEmpty() && gpus.stream().anyMatch(gpu -> find(gpu).isEmpty());
+  }
+
+  private static String words(Collection<GpuUuid> gpus) {
+    return gpus.stream().map(GpuUuid::text).collect(Collectors.joining(", "));
   }
 
   /**
@@ -132,27 +169,47 @@ final class GpuPlacement {
         });
     moving.sort(Comparator.comparing((GpuUuid gpu) -> held.getOrDefault(gpu, 0L)).reversed());
     for (GpuUuid gpu : moving) {
-      Optional<Gpu> best =
-          reading.gpus().stream()
-              .filter(each -> !targets.containsValue(each.uuid()))
-              .filter(each -> find(gpu).map(own -> own.name().equals(each.name())).orElse(true))
-              .filter(each -> fits(each, gpu))
-              .max(Comparator.comparingLong(free));
-      if (best.isEmpty()) {
-        return Map.of();
+      Optional<Gpu> best = best(gpu, targets.values());
+      if (best.filter(each -> fits(each, gpu)).isPresent()) {
+        targets.put(gpu, best.get().uuid());
+      } else if (!isMissing(held.keySet())) {
+        return Map.of(); // the shortage is that of the same GPUs
+      } else if (best.isPresent()) {
+        targets.put(gpu, best.get().uuid()); // the shortage is that of the GPU with most memory
       }
-      targets.put(gpu, best.get().uuid());
     }
     return targets;
+  }
+
+  /** Returns the GPU of the same kind with most free memory that is not taken. */
+  private Optional<Gpu> best(GpuUuid gpu, Collection<GpuUuid> taken) {
+    return reading.gpus().stream()
+        .filter(each -> !taken.contains(each.uuid()))
+        .filter(each -> kind(gpu).map(each.name()::equals).orElse(true))
+        .max(Comparator.comparingLong(free));
+  }
+
+  /** Returns the kind of a GPU; empty if it is not known. */
+  private Optional<String> kind(GpuUuid gpu) {
+    return find(gpu).map(Gpu::name).or(() -> Optional.ofNullable(machine.get(gpu)));
   }
 
   private boolean fits(Gpu gpu, GpuUuid from) {
     return free.applyAsLong(gpu) >= needs.getOrDefault(from, Long.MAX_VALUE);
   }
 
-  /** Completes a map: all other GPUs stay if possible, or take the places that are left. */
+  /**
+   * Completes a map: all other GPUs stay if possible, or take places that are left. With two GPUs
+   * that is a swap.
+   */
   private List<GpuPair> all(Map<GpuUuid, GpuUuid> wanted) throws ImpossibleMapException {
-    if (wanted.entrySet().stream().allMatch(each -> each.getKey().equals(each.getValue()))) {
+    Set<GpuUuid> left = new TreeSet<>(machine.keySet());
+    if (left.isEmpty()) {
+      reading.gpus().forEach(gpu -> left.add(gpu.uuid()));
+    }
+    boolean isElsewhere = isMissing(left);
+    if (!isElsewhere
+        && wanted.entrySet().stream().allMatch(each -> each.getKey().equals(each.getValue()))) {
       return List.of();
     }
     if (!reading.unreadable().isEmpty()) {
@@ -160,28 +217,41 @@ final class GpuPlacement {
           "the driver needs a pair for every GPU, and NVML cannot read all of them (%s): name the pairs"
               .formatted(String.join("; ", reading.unreadable())));
     }
+    left.removeAll(wanted.keySet());
     Map<GpuUuid, GpuUuid> targets = new TreeMap<>(wanted);
-    Set<GpuUuid> left = new TreeSet<>();
-    List<GpuUuid> places = new ArrayList<>();
-    for (Gpu gpu : reading.gpus()) {
-      boolean taken = wanted.containsValue(gpu.uuid());
-      if (!wanted.containsKey(gpu.uuid())) {
-        if (taken) {
-          left.add(gpu.uuid());
-        } else {
-          targets.put(gpu.uuid(), gpu.uuid());
-        }
-      } else if (!taken) {
-        places.add(gpu.uuid());
-      }
-    }
-    // A GPU whose place is taken gets a place that was left. With two GPUs that is a swap.
     for (GpuUuid gpu : left) {
-      if (!places.isEmpty()) {
-        targets.put(gpu, places.remove(0));
+      if (find(gpu).isPresent() && !wanted.containsValue(gpu)) {
+        targets.put(gpu, gpu);
       }
     }
+    left.removeAll(targets.keySet());
+    for (GpuUuid gpu : left) {
+      Optional<Gpu> place = best(gpu, targets.values()).or(() -> anyPlace(gpu, targets));
+      if (place.isPresent()) {
+        targets.put(gpu, place.get().uuid());
+      }
+    }
+    requireAll(isElsewhere, left, targets);
     return pairs(targets);
+  }
+
+  /** A GPU that holds nothing may go to one of another kind. */
+  private Optional<Gpu> anyPlace(GpuUuid gpu, Map<GpuUuid, GpuUuid> targets) {
+    return isKnown && !held.containsKey(gpu)
+        ? reading.gpus().stream().filter(each -> !targets.containsValue(each.uuid())).findFirst()
+        : Optional.empty();
+  }
+
+  private void requireAll(boolean isElsewhere, Set<GpuUuid> left, Map<GpuUuid, GpuUuid> targets)
+      throws ImpossibleMapException {
+    Set<GpuUuid> without = new TreeSet<>(left);
+    without.addAll(held.keySet());
+    without.removeAll(targets.keySet());
+    if (isElsewhere && !without.isEmpty()) {
+      throw new ImpossibleMapException(
+          "the process comes from a machine with the GPUs %s, and this machine has no GPU of the same kind that is left for %s: use a machine with as many, or name the pairs"
+              .formatted(words(machine.keySet()), words(without)));
+    }
   }
 
   /** Returns the pairs, ordered by GPU. */

@@ -17,7 +17,7 @@ import dev.gpuprocess.internal.extras.ManifestOptions;
 import dev.gpuprocess.internal.image.ImageDirectory;
 import dev.gpuprocess.internal.image.LogDirectory;
 import dev.gpuprocess.internal.image.VerifiedImage;
-import dev.gpuprocess.internal.launch.LaunchedRoot;
+import dev.gpuprocess.internal.launch.LaunchedRestore;
 import dev.gpuprocess.internal.machine.MachineCheck;
 import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.internal.time.WorkLimit;
@@ -29,10 +29,10 @@ import dev.gpuprocess.spi.RestoreListener;
 import dev.gpuprocess.spi.RestoreReport;
 import dev.gpuprocess.spi.RestoreRequest;
 import dev.gpuprocess.spi.VetoException;
+import java.io.IOException;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Optional;
-import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.IntConsumer;
 import org.jspecify.annotations.Nullable;
 
@@ -50,6 +50,7 @@ public final class ImageRestore {
   private final Optional<Isolation> isolation;
   private final RestoredPid pid;
   private final RestoredTree tree;
+  private Optional<LaunchedRestore> launched = Optional.empty();
 
   /**
    * Prepares a restore.
@@ -75,6 +76,30 @@ public final class ImageRestore {
    * @return the process: checkpointed, or running if a plugin restores its GPU state
    */
   public StateHandle run(RestoreOptions options) {
+    check(options);
+    launched = LaunchedRestore.known(context, tree.dumped(), isolation.isPresent());
+    return followed(options);
+  }
+
+  /**
+   * Restores the process as a launched process of this JVM, which {@link #launched} returns then.
+   *
+   * @param options as for {@link #run}
+   * @return the process
+   */
+  public StateHandle launch(RestoreOptions options) {
+    check(options);
+    launched =
+        Optional.of(LaunchedRestore.launching(context, tree.dumped(), isolation.isPresent()));
+    return followed(options);
+  }
+
+  /** Returns the restore of a launched process; empty before it, and if the process is none. */
+  public Optional<LaunchedRestore> launched() {
+    return launched;
+  }
+
+  private void check(RestoreOptions options) {
     image.requirePlugin(plugin, "restore");
     if (plugin != null) {
       Path unused = context.criu().locate(plugin);
@@ -82,17 +107,16 @@ public final class ImageRestore {
     Stop.requireNotCancelled(
         options.cancellation(), "restore", "image " + image.path(), manifest.pid());
     requireExpected(options);
-    Optional<LaunchedRoot> launched = LaunchedRoot.restoring(tree.dumped());
-    AtomicReference<@Nullable ProcessIdentity> restored = new AtomicReference<>();
+  }
+
+  private StateHandle followed(RestoreOptions options) {
     try {
-      return placed(options, launched.isPresent(), restored);
-    } finally {
-      ProcessIdentity root = restored.get();
-      if (root == null) {
-        launched.ifPresent(LaunchedRoot::notRestored);
-      } else {
-        launched.ifPresent(each -> each.restored(root));
-      }
+      StateHandle restored = placed(options);
+      launched.ifPresent(LaunchedRestore::restored);
+      return restored;
+    } catch (RuntimeException | Error e) {
+      launched.ifPresent(each -> each.failed(e));
+      throw e;
     }
   }
 
@@ -128,40 +152,31 @@ public final class ImageRestore {
   }
 
   /** Takes the locks and waits for the pid. */
-  private StateHandle placed(
-      RestoreOptions options,
-      boolean isLaunchedHere,
-      AtomicReference<@Nullable ProcessIdentity> restored) {
+  private StateHandle placed(RestoreOptions options) {
     if (!options.skipMachineCheck()) {
       steps.runNoted(
           "compare", 0, () -> MachineCheck.require(context, image.path(), manifest, options));
     }
-    RestoreOptions all = completed(options, isLaunchedHere);
+    RestoreOptions all = completed(options);
     List<ProcessLock> locks = pid.lock();
     try {
       pid.awaitFree();
+      launched.ifPresent(LaunchedRestore::awaitReaped);
       locks.forEach(each -> each.atCriu(true));
-      return verified(all, restored);
+      return verified(all);
     } finally {
       locks.forEach(ProcessLock::release);
     }
   }
 
-  private RestoreOptions completed(RestoreOptions options, boolean isLaunchedHere) {
-    RestoreOptions.Builder wanted = options.toBuilder().expectNothing();
-    if (isLaunchedHere && context.criu().takesDescriptors()) {
-      // This JVM can wait for the end of its child.
-      wanted.asChild(true);
-    }
+  private RestoreOptions completed(RestoreOptions options) {
+    RestoreOptions wanted = options.toBuilder().expectNothing().build();
     return ManifestOptions.with(
         manifest.options(),
-        isolation
-            .map(found -> found.with(manifest.pid(), wanted.build()))
-            .orElseGet(wanted::build));
+        isolation.map(found -> found.with(manifest.pid(), wanted)).orElse(wanted));
   }
 
-  private StateHandle verified(
-      RestoreOptions options, AtomicReference<@Nullable ProcessIdentity> restored) {
+  private StateHandle verified(RestoreOptions options) {
     BoundedDiskTask disk =
         new BoundedDiskTask("restore", manifest.pid(), image.path(), options.deadline());
     disk.requireCapacity();
@@ -177,7 +192,7 @@ public final class ImageRestore {
             () -> verified(disk, reading),
             checked -> manifest.bytes(),
             VerifiedImage::note)) {
-      ProcessIdentity root = journalled(verified, options, restored);
+      ProcessIdentity root = journalled(verified, options);
       steps.rethrow();
       return StateHandle.next(
           plugin == null ? tree.of(root) : TrackedTree.of(context, root, plugin), steps.taken());
@@ -195,10 +210,7 @@ public final class ImageRestore {
         });
   }
 
-  private ProcessIdentity journalled(
-      VerifiedImage verified,
-      RestoreOptions options,
-      AtomicReference<@Nullable ProcessIdentity> restored) {
+  private ProcessIdentity journalled(VerifiedImage verified, RestoreOptions options) {
     LogDirectory log = LogDirectory.planned("restore");
     try (RestoreEntry entry = new RestoreEntry(tree, pid.number(), log)) {
       try {
@@ -208,7 +220,6 @@ public final class ImageRestore {
                 "criu restore",
                 () -> criuRestore(verified, log, options, entry::found),
                 RestoreReport::bytes);
-        restored.set(report.process());
         entry.restored(report.process());
         return report.process();
       } catch (RuntimeException | Error e) {
@@ -224,11 +235,14 @@ public final class ImageRestore {
     try (MemoryDescriptors memory = MemoryDescriptors.open(manifest, verified)) {
       extras.putCudaJobFilesBack(manifest.pid(), context.state());
       RestoreOptions all = memory.with(options);
+      // This JVM can wait for the end of its child.
+      boolean asChild = launched.isPresent() && context.criu().takesDescriptors();
       return context
           .criu()
           .restore(
-              new RestoreRequest(verified.images(), log.path(), manifest.pid(), all).with(plugin),
-              isolation.isEmpty() ? extras : new IsolatedListener(extras, found));
+              new RestoreRequest(
+                  verified.images(), log.path(), manifest.pid(), all, plugin, asChild),
+              new Listener(extras, isolation.isEmpty() ? unused -> {} : found, launched));
     } catch (RuntimeException e) {
       if (!mayLive(e)) {
         extras.undo();
@@ -246,10 +260,14 @@ public final class ImageRestore {
   }
 
   /**
-   * A listener that reports the pid of an isolated root as soon as CRIU has made it, so that a
-   * recovery finds the process if this JVM ends.
+   * The listener of a restore.
+   *
+   * @param isolated gets the pid of an isolated root as soon as CRIU has made it, so that a
+   *     recovery finds the process if this JVM ends
+   * @param launched starts the guard of a launched process
    */
-  private record IsolatedListener(ImageExtras extras, IntConsumer found)
+  private record Listener(
+      ImageExtras extras, IntConsumer isolated, Optional<LaunchedRestore> launched)
       implements RestoreListener {
 
     @Override
@@ -259,12 +277,19 @@ public final class ImageRestore {
 
     @Override
     public void setupNamespaces(int root) throws VetoException {
-      found.accept(root);
+      isolated.accept(root);
     }
 
     @Override
-    public void postRestore(int root) {
+    public void postRestore(int root) throws VetoException {
       extras.postRestore(root);
+      try {
+        if (launched.isPresent()) {
+          launched.get().guard(root);
+        }
+      } catch (IOException e) {
+        throw new VetoException("the process cannot be guarded: " + e.getMessage(), e);
+      }
     }
   }
 }

@@ -64,7 +64,8 @@ record RestoredTree(EngineContext context, ImageDirectory image, boolean isIsola
                           context,
                           identity,
                           GpuUsage.recorded(each.gpuBytes()),
-                          ProcessHistory.restored(image.path(), origin, manifest.label()))),
+                          ProcessHistory.restored(
+                              image.path(), origin, manifest.label(), manifest.machine()))),
               () -> LOG.warn("process {} of {} has ended again", each.pid(), image.path()));
     }
     return TrackedTree.of(context, root, found).members();

@@ -6,15 +6,21 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.internal.linux.DirectoryMaker;
+import dev.gpuprocess.internal.linux.PinnedDirectory;
 import dev.gpuprocess.internal.linux.StagingName;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.attribute.FileTime;
+import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
 import java.util.Random;
+import java.util.Set;
+import java.util.stream.Collectors;
 import java.util.stream.Stream;
+import org.awaitility.Awaitility;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -92,6 +98,72 @@ class AbandonedImageTest {
         new StagingName(new DirectoryMaker(dead.boot(), "1", dead.process()), TestImages.PROCESS);
     Files.createDirectory(parent.resolve(elsewhere.text()));
     assertEquals(List.of(), AbandonedImage.in(parent));
+  }
+
+  private static Path elsewhere(Path parent) throws IOException {
+    DirectoryMaker dead = TestImages.deadMaker();
+    StagingName otherHost =
+        new StagingName(
+            new DirectoryMaker("00000000", dead.namespace(), dead.process()), TestImages.PROCESS);
+    return Files.createDirectory(parent.resolve(otherHost.text()));
+  }
+
+  @Test
+  void ofMakersElsewhere_thoseWithoutASignOfLifeAreRemoved(@TempDir Path parent)
+      throws IOException {
+    Path otherHost = elsewhere(parent);
+    Path container =
+        Files.createDirectory(
+            parent.resolve(
+                new StagingName(
+                        new DirectoryMaker(
+                            DirectoryMaker.current().boot(), "1", TestImages.deadMaker().process()),
+                        TestImages.PROCESS)
+                    .text()));
+    AbandonedImage.removeIn(parent);
+    assertEquals(List.of(container, otherHost).stream().sorted().toList(), entries(parent));
+    Awaitility.await()
+        .until(
+            () -> {
+              AbandonedImage.removeIn(parent, Duration.ofMillis(20));
+              return entries(parent).isEmpty();
+            });
+  }
+
+  @Test
+  void aLeaseIsRenewed_andEndsWhenThatStops(@TempDir Path parent) throws IOException {
+    Path written = elsewhere(parent);
+    Duration minute = Duration.ofMinutes(1);
+    try (PinnedDirectory pinned = PinnedDirectory.open(written);
+        StagingLease lease = StagingLease.of(pinned, Duration.ofMillis(1))) {
+      for (int renewal = 1; renewal <= 3; renewal++) {
+        FileTime before = StagingLease.changed(written);
+        Awaitility.await().until(() -> StagingLease.changed(written).compareTo(before) > 0);
+      }
+      assertFalse(StagingLease.hasEnded(parent, written, minute));
+      lease.close();
+    }
+    Awaitility.await().until(() -> StagingLease.hasEnded(parent, written, Duration.ofMillis(20)));
+    assertEquals(List.of(written), entries(parent), "nothing else is left there");
+  }
+
+  @Test
+  void aStagedImageHasALease_untilItIsPublished(@TempDir Path parent) throws IOException {
+    Set<String> before = leases(parent);
+    assertEquals(Set.of(), before);
+    try (StagedImage staged =
+        StagedImage.create(parent.resolve("job"), TestImages.PROCESS, 0, null)) {
+      TestImages.fill(staged.images(), new Random(1));
+      assertEquals(1, leases(parent).size());
+    }
+    Awaitility.await().until(() -> leases(parent).isEmpty());
+  }
+
+  private static Set<String> leases(Path parent) {
+    return Thread.getAllStackTraces().keySet().stream()
+        .map(Thread::getName)
+        .filter(name -> name.startsWith("gpuprocess lease of " + parent))
+        .collect(Collectors.toSet());
   }
 
   @Test

@@ -44,8 +44,15 @@ class GpuPlacementTest {
 
   private static Map<GpuUuid, GpuUuid> pairs(GpuMap map, GpuUsage held, GpuReading reading)
       throws ImpossibleMapException {
+    return pairs(map, held, Map.of(), reading);
+  }
+
+  private static Map<GpuUuid, GpuUuid> pairs(
+      GpuMap map, GpuUsage held, Map<GpuUuid, String> machine, GpuReading reading)
+      throws ImpossibleMapException {
     Map<GpuUuid, GpuUuid> targets = new TreeMap<>();
-    for (GpuPair pair : new GpuPlacement(held, needs(held), reading, Gpu::freeBytes).pairs(map)) {
+    for (GpuPair pair :
+        new GpuPlacement(held, needs(held), machine, reading, Gpu::freeBytes).pairs(map)) {
       assertEquals(null, targets.put(pair.from(), pair.to()), "one pair for each");
     }
     assertEquals(targets.size(), targets.values().stream().distinct().count(), "no two to one");
@@ -153,6 +160,90 @@ class GpuPlacementTest {
   @Test
   void automatic_usageUnknown_stays() throws ImpossibleMapException {
     assertEquals(Map.of(), pairs(GpuMap.automatic(), GpuUsage.UNKNOWN, machine(0, GIB, GIB)));
+  }
+
+  private static String why(
+      GpuMap map, GpuUsage held, Map<GpuUuid, String> machine, GpuReading reading) {
+    return assertThrows(ImpossibleMapException.class, () -> pairs(map, held, machine, reading))
+        .getMessage();
+  }
+
+  @Test
+  void automatic_usageUnknownOnAnotherMachine_goesToGpusOfTheKindWithMostFreeMemory()
+      throws ImpossibleMapException {
+    GpuReading here = machine(GIB, 2 * GIB, 40 * GIB);
+    assertEquals(
+        Map.of(ELSEWHERE, B),
+        pairs(GpuMap.automatic(), GpuUsage.UNKNOWN, Map.of(ELSEWHERE, "H200"), here));
+    assertEquals(
+        Map.of(ELSEWHERE, C),
+        pairs(GpuMap.automatic(), GpuUsage.UNKNOWN, Map.of(ELSEWHERE, "A10"), here));
+    assertEquals(
+        Map.of(ELSEWHERE, B, A, A),
+        pairs(GpuMap.automatic(), GpuUsage.UNKNOWN, Map.of(ELSEWHERE, "H200", A, "H200"), here),
+        "a GPU that is here keeps its memory");
+  }
+
+  @Test
+  void automatic_usageUnknownOnTheSameMachine_stays() throws ImpossibleMapException {
+    assertEquals(
+        Map.of(),
+        pairs(
+            GpuMap.automatic(),
+            GpuUsage.UNKNOWN,
+            Map.of(A, "H200", B, "H200", C, "A10"),
+            machine(0, GIB, GIB)));
+  }
+
+  @Test
+  void automatic_usageUnknownAndNoGpuOfTheKind_isRefused() {
+    String why =
+        why(GpuMap.automatic(), GpuUsage.UNKNOWN, Map.of(ELSEWHERE, "L4"), machine(GIB, GIB, GIB));
+    assertTrue(why.contains("no GPU of the same kind that is left for " + ELSEWHERE), why);
+  }
+
+  @Test
+  void automatic_fromAnotherMachine_namesTheGpusOfThatMachineAlone() throws ImpossibleMapException {
+    GpuUuid other = uuid('f');
+    assertEquals(
+        Map.of(ELSEWHERE, B, other, A),
+        pairs(
+            GpuMap.automatic(),
+            GpuUsage.stated(Map.of(ELSEWHERE, GIB)),
+            Map.of(ELSEWHERE, "H200", other, "L4"),
+            machine(GIB, 2 * GIB, 40 * GIB)),
+        "the GPU of which it used nothing may go to any");
+  }
+
+  @Test
+  void automatic_fromAnotherMachineAndNoRoom_takesTheGpuWithMost_whoseShortageIsReported()
+      throws ImpossibleMapException {
+    assertEquals(
+        Map.of(ELSEWHERE, B),
+        pairs(
+            GpuMap.automatic(),
+            GpuUsage.stated(Map.of(ELSEWHERE, 4 * GIB)),
+            Map.of(ELSEWHERE, "H200"),
+            machine(GIB, 2 * GIB, 40 * GIB)));
+  }
+
+  @Test
+  void same_memoryOfAGpuThatIsNotHere_isRefused() throws ImpossibleMapException {
+    GpuReading here = machine(GIB, GIB, GIB);
+    Map<GpuUuid, String> machine = Map.of(ELSEWHERE, "H200");
+    GpuUsage held = GpuUsage.stated(Map.of(ELSEWHERE, GIB));
+    String known = why(GpuMap.same(), held, machine, here);
+    assertTrue(known.contains("GpuMap.automatic()"), known);
+    String unknown = why(GpuMap.same(), GpuUsage.UNKNOWN, machine, here);
+    assertTrue(unknown.contains(ELSEWHERE.text()), unknown);
+    GpuReading half = new GpuReading(here.gpus(), List.of("GPU 3 cannot be read"));
+    assertEquals(Map.of(), pairs(GpuMap.same(), held, machine, half));
+    assertEquals(
+        Map.of(), pairs(GpuMap.same(), held, here), "of this machine, and not seen from here");
+    assertEquals(
+        Map.of(),
+        pairs(GpuMap.same(), GpuUsage.UNKNOWN, Map.of(ELSEWHERE, "H200", A, "H200"), here),
+        "it may have used A alone");
   }
 
   @Test

@@ -73,6 +73,13 @@ public final class DumpOperation {
   public DumpReport run() {
     ProcStat stat = checkProcess();
     checkDirectories();
+    criu.command()
+        .requireRoot(
+            "dump",
+            root.pid(),
+            options.criu().cgroups().isPresent()
+                ? Optional.of("CriuOptions.cgroups")
+                : Optional.empty());
     CallContext.requireNotCancelled(
         options.cancellation(), "dump", subject, root.pid(), Fate.RUNNING_AGAIN);
     repeatWhileConnecting(!stat.leadsSession());

@@ -96,6 +96,16 @@ final class ProcessReader {
         : core.getIds();
   }
 
+  /** Returns the capabilities that a process can have, as bits; all for a zombie. */
+  long boundingSet(int pid) throws IOException {
+    List<Integer> words = core(pid).getThreadCore().getCreds().getCapBndList();
+    long bits = words.isEmpty() ? -1 : 0;
+    for (int i = 0; i < words.size() && i < 2; i++) {
+      bits |= Integer.toUnsignedLong(words.get(i)) << (Integer.SIZE * i);
+    }
+    return bits;
+  }
+
   private static State state(int number) {
     return switch (number) {
       case 1 -> State.ALIVE;

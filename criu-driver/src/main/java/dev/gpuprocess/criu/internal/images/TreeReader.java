@@ -40,6 +40,9 @@ public final class TreeReader {
     NAMESPACES.put("time", task_kobj_ids_entry::getTimeNsId);
   }
 
+  /** Not used for what is read without mappings. */
+  private static final long PAGE_SIZE = 4096;
+
   private final Path images;
 
   /**
@@ -114,6 +117,23 @@ public final class TreeReader {
     return ImageFileReader.only(
             images.resolve("pstree.img"), ImageFileReader.Kind.PSTREE, pstree_entry.parser())
         .getPid();
+  }
+
+  /**
+   * Returns the capabilities that all processes of the tree can have.
+   *
+   * @return one bit for each capability, by its number
+   * @throws IOException when a file is missing, cut off or altered
+   */
+  public long commonBoundingSet() throws IOException {
+    ProcessReader reader = new ProcessReader(images, PAGE_SIZE);
+    long common = -1;
+    for (pstree_entry entry :
+        ImageFileReader.all(
+            images.resolve("pstree.img"), ImageFileReader.Kind.PSTREE, pstree_entry.parser())) {
+      common &= reader.boundingSet(entry.getPid());
+    }
+    return common;
   }
 
   /**

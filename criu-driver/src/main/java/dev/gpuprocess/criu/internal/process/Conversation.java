@@ -65,8 +65,9 @@ public final class Conversation {
    * @param pid the root of the tree, or 0 if CRIU does not send it
    * @param descriptor the descriptor that came with it, closed once the stage is answered; -1 for
    *     none
+   * @param criu the pid of CRIU
    */
-  public record Stage(String script, int pid, int descriptor) {}
+  public record Stage(String script, int pid, int descriptor, int criu) {}
 
   /**
    * The answer to a notification.
@@ -162,7 +163,7 @@ public final class Conversation {
   private boolean answer(criu_notify notify, int descriptor)
       throws NativeCallException, GivenUpException {
     boolean canStop = notifications.canStop();
-    Stage stage = new Stage(notify.getScript(), notify.getPid(), descriptor);
+    Stage stage = new Stage(notify.getScript(), notify.getPid(), descriptor, criu.pid());
     Answer answer = notifications.reached(stage);
     // The answer has not been sent yet, so it can still be withdrawn.
     requireWanted(canStop);

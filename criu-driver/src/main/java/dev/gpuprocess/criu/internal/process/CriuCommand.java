@@ -5,6 +5,8 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.internal.linux.CurrentUser;
 import dev.gpuprocess.internal.proc.ProcFs;
+import java.io.IOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
@@ -39,6 +41,7 @@ public record CriuCommand(List<String> words, boolean direct) {
   private static final String READABLE = "umask 022; exec \"$0\" \"$@\"";
 
   private static final int READ_BY_OTHERS = 04;
+  private static final int SET_USER_ID = 04000;
 
   /** Copies the list. */
   public CriuCommand {
@@ -64,6 +67,40 @@ public record CriuCommand(List<String> words, boolean direct) {
     List<String> all = new ArrayList<>(words.subList(1, words.size()));
     all.addAll(List.of(NO_DEFAULTS, "-L", NO_PLUGINS, "swrk", Integer.toString(socket())));
     return all;
+  }
+
+  /**
+   * Returns whether CRIU does not run as root, so that it must be asked to do with the capabilities
+   * that its program file or this JVM has.
+   */
+  public boolean lacksRoot() {
+    return direct && !CurrentUser.isRoot() && !becomesRoot(program());
+  }
+
+  private static boolean becomesRoot(Path program) {
+    try {
+      return (((Integer) Files.getAttribute(program, "unix:mode")) & SET_USER_ID) != 0
+          && Files.getAttribute(program, "unix:uid").equals(0);
+    } catch (IOException e) {
+      return false; // CRIU itself will say what it lacks
+    }
+  }
+
+  /**
+   * Refuses an option for which CRIU must be root.
+   *
+   * @param operation the operation, such as {@code dump}
+   * @param pid the process
+   * @param option the option, or empty if it is not set
+   */
+  public void requireRoot(String operation, int pid, Optional<String> option) {
+    if (lacksRoot() && option.isPresent()) {
+      throw new FixAndRetryException(
+          FixAndRetryException.Reason.UNSUPPORTED_OPTION,
+          "%s of process %s did not begin: %s requires CRIU as root, and '%s' has some of its capabilities at most: run as root, or set CriuOptions.unprivileged(true), which leaves control groups out"
+              .formatted(operation, pid, option.get(), this),
+          Failure.of(operation, pid));
+    }
   }
 
   /** Returns whether CRIU runs as another user, who then owns its files and processes. */

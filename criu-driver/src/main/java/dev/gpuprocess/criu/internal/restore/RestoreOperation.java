@@ -23,6 +23,7 @@ import dev.gpuprocess.error.PidTakenException;
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.internal.linux.NativeCallException;
+import dev.gpuprocess.internal.proc.Capabilities.Capability;
 import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.options.CpuCheck;
@@ -38,6 +39,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
+import java.util.Set;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Stream;
@@ -74,9 +76,7 @@ public final class RestoreOperation {
   public RestoreOperation(RpcLink criu, RestoreRequest request, RestoreListener listener) {
     this.criu = criu;
     this.options = withRecordedCpu(request);
-    this.request =
-        new RestoreRequest(
-            request.images(), request.work(), request.pid(), options, request.plugin());
+    this.request = request.with(options);
     this.pid = request.pid();
     this.subject = "restore of process " + pid;
     this.log = request.work().resolve(RpcLink.RESTORE_LOG);
@@ -141,7 +141,8 @@ public final class RestoreOperation {
    */
   private RestoreReport restore(boolean ownNumbers) {
     Deadline deadline = Deadline.after(options.deadline());
-    RestoreStages stages = new RestoreStages(pid, ownNumbers, listener);
+    RestoreStages stages =
+        new RestoreStages(pid, ownNumbers, listener, new RestoreRights(request.images()));
     try (Polling patience = new Polling(PID_PATIENCE)) {
       while (true) {
         try {
@@ -239,7 +240,9 @@ public final class RestoreOperation {
             !options.criu().inheritedDescriptors().isEmpty()
                 || !options.criu().inheritedFiles().isEmpty(),
             "CriuOptions.inherit"));
-    command.requireDirect("restore", pid, option(options.asChild(), "RestoreOptions.asChild"));
+    command.requireDirect("restore", pid, option(request.asChild(), "RestoreRequest.asChild"));
+    command.requireRoot(
+        "restore", pid, option(options.criu().cgroups().isPresent(), "CriuOptions.cgroups"));
   }
 
   private static Optional<String> option(boolean set, String name) {
@@ -273,6 +276,13 @@ public final class RestoreOperation {
       return failure;
     }
     Throwable thrown = stages.thrown();
+    if (thrown instanceof RestoreRights.MissingException missing) {
+      return CriuException.missingCapability(
+          builder.message(outcome, missing.why(), RestoreRights.CURE),
+          builder.failure(outcome),
+          builder.criu(),
+          Set.of(Capability.SETPCAP.toString()));
+    }
     if (thrown != null) {
       return builder.thrownByListener(outcome, thrown);
     }

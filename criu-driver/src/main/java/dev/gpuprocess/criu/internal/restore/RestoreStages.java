@@ -8,6 +8,7 @@ import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.spi.RestoreListener;
 import dev.gpuprocess.spi.VetoException;
+import java.io.IOException;
 import org.jspecify.annotations.Nullable;
 
 /** Passes the stages of a restore to the listener, and records its progress. */
@@ -16,6 +17,7 @@ final class RestoreStages implements Conversation.Notifications {
   private final int expected;
   private final RestoreListener listener;
   private final boolean otherNumberOutside;
+  private final RestoreRights rights;
   private @Nullable ProcessIdentity root;
   private boolean begun;
   private boolean resumed;
@@ -27,8 +29,11 @@ final class RestoreStages implements Conversation.Notifications {
    * @param expected the pid of the root
    * @param otherNumberOutside whether the tree has a pid namespace of its own, so that the root may
    *     have any pid outside
+   * @param rights checks the rights of CRIU before it creates anything
    */
-  RestoreStages(int expected, boolean otherNumberOutside, RestoreListener listener) {
+  RestoreStages(
+      int expected, boolean otherNumberOutside, RestoreListener listener, RestoreRights rights) {
+    this.rights = rights;
     this.expected = expected;
     this.otherNumberOutside = otherNumberOutside;
     this.listener = listener;
@@ -36,7 +41,7 @@ final class RestoreStages implements Conversation.Notifications {
 
   /** Returns the stages of another attempt; the listener gets its first call only once. */
   RestoreStages again() {
-    RestoreStages next = new RestoreStages(expected, otherNumberOutside, listener);
+    RestoreStages next = new RestoreStages(expected, otherNumberOutside, listener, rights);
     next.begun = begun;
     return next;
   }
@@ -58,10 +63,11 @@ final class RestoreStages implements Conversation.Notifications {
     }
   }
 
-  private void notify(Stage stage) throws VetoException {
+  private void notify(Stage stage) throws VetoException, IOException {
     switch (stage.script()) {
       case "pre-restore" -> {
         if (!begun) {
+          rights.require(stage.criu());
           begun = true;
           listener.preRestore();
         }

@@ -45,7 +45,7 @@ public record RpcLink(CriuCommand command, Function<GpuPlugin, Path> plugins) {
   public CriuResult dump(DumpRequest request, boolean shellJob, CallContext context)
       throws IOException {
     NetworkLock lock = NetworkLocks.choose(request.options(), request.process());
-    criu_opts.Builder opts = RpcOptions.of(request, lock).setShellJob(shellJob);
+    criu_opts.Builder opts = privileged(RpcOptions.of(request, lock)).setShellJob(shellJob);
     try (ImageDirectories directories = ImageDirectories.open(request.images(), request.work());
         PluginDirectory loaded = plugins(request.plugin(), request.work(), directories)) {
       opts.setImagesDirFd(directories.images())
@@ -66,7 +66,7 @@ public record RpcLink(CriuCommand command, Function<GpuPlugin, Path> plugins) {
         InheritedDescriptors inherited = InheritedDescriptors.open(request.options().criu());
         PluginDirectory loaded = plugins(request.plugin(), request.work(), directories)) {
       criu_opts.Builder opts =
-          RpcOptions.of(request)
+          privileged(RpcOptions.of(request))
               .setImagesDirFd(directories.images())
               .setWorkDirFd(directories.work())
               .setLogFile(RESTORE_LOG)
@@ -78,6 +78,11 @@ public record RpcLink(CriuCommand command, Function<GpuPlugin, Path> plugins) {
       return new CriuCall(command, context, inherited.descriptors())
           .make(criu_req.newBuilder().setType(criu_req_type.RESTORE).setOpts(opts).build());
     }
+  }
+
+  /** A CRIU that is not root refuses everything that is not declared as such. */
+  private criu_opts.Builder privileged(criu_opts.Builder opts) {
+    return command.lacksRoot() ? opts.setUnprivileged(true) : opts;
   }
 
   private PluginDirectory plugins(

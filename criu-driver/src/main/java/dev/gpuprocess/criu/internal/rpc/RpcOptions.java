@@ -79,7 +79,7 @@ public final class RpcOptions {
             .setWeakSysctls(criu.weakSysctls())
             .setMntnsCompatMode(criu.mountCompatibility())
             .setSkipFileRwxCheck(criu.skipFileModeCheck())
-            .setRstSibling(options.asChild());
+            .setRstSibling(request.asChild());
     if (request.plugin() != null) {
       opts.setLogLevel(DEBUG); // where alone CRIU says that a plugin failed at last
     }
