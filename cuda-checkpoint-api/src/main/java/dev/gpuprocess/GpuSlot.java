@@ -197,6 +197,12 @@ public final class GpuSlot implements AutoCloseable {
       this.name = name;
     }
 
+    Thread thread(Runnable work, String purpose) {
+      Thread thread = new Thread(work, purpose + " " + name);
+      thread.setDaemon(true);
+      return thread;
+    }
+
     /**
      * Sets how long a turn lasts at least, among processes of the same priority. A suspend and a
      * resume take a second or more for each 16 GiB: a quantum should be many times that.

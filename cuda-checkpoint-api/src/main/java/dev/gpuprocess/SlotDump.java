@@ -19,18 +19,14 @@ final class SlotDump {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
-  private final SlotController slot;
+  private final SlotState slot;
   private final SlotMoves moves;
   private final ImageStore store;
   private final QueuedProcess process;
   private final Cancellation by;
 
   SlotDump(
-      SlotController slot,
-      SlotMoves moves,
-      ImageStore store,
-      QueuedProcess process,
-      Cancellation by) {
+      SlotState slot, SlotMoves moves, ImageStore store, QueuedProcess process, Cancellation by) {
     this.slot = slot;
     this.moves = moves;
     this.store = store;

@@ -24,7 +24,7 @@ final class SlotSwap {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
-  private final SlotController slot;
+  private final SlotState slot;
   private final SlotMoves moves;
   private final SlotQueue.Swap swap;
   private final Cancellation by;
@@ -35,7 +35,7 @@ final class SlotSwap {
    *
    * @param by ends it early
    */
-  SlotSwap(SlotController slot, SlotMoves moves, SlotQueue.Swap swap, Cancellation by) {
+  SlotSwap(SlotState slot, SlotMoves moves, SlotQueue.Swap swap, Cancellation by) {
     this.slot = slot;
     this.moves = moves;
     this.swap = swap;

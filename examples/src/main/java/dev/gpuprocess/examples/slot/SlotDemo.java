@@ -141,6 +141,9 @@ public final class SlotDemo implements AutoCloseable {
       }
     }
     killScheduler();
+    // The shares are those of the slot.
+    turners.forEach(Turner::stop);
+    turners.forEach(Turner::close);
     return judged(kills + 1);
   }
 
@@ -228,7 +231,6 @@ public final class SlotDemo implements AutoCloseable {
     for (Turner each : turners) {
       bringBack(checkpoints, each, left.get(each.pid()), lost);
     }
-    turners.forEach(Turner::close);
     for (Turner each : turners) {
       String verdict = each.verdict();
       if (!verdict.isEmpty()) {

@@ -70,10 +70,15 @@ final class Turner implements AutoCloseable {
     return largest - FIRST;
   }
 
-  /** Ends the increments. */
+  /** Begins no further increment. */
+  void stop() {
+    closed = true;
+  }
+
+  /** Waits for the last increment. */
   @Override
   public void close() {
-    closed = true;
+    stop();
     try {
       thread.join();
     } catch (InterruptedException e) {
