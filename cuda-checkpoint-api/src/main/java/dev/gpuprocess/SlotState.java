@@ -248,10 +248,17 @@ final class SlotState implements AutoCloseable {
         });
   }
 
-  /** Records that the record is as the queue, before a process goes on. */
-  void requireRecorded() {
+  /**
+   * Requires that the record names no image of a process, which goes on next.
+   *
+   * @throws StateDirectoryException when that cannot be recorded
+   */
+  void requireRecorded(QueuedProcess process) {
     locked(
         () -> {
+          if (process.image() != null) {
+            notDumped(process);
+          }
           if (!isRecorded) {
             save();
           }

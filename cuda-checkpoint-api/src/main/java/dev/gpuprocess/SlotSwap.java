@@ -77,7 +77,8 @@ final class SlotSwap {
 
   /** Returns whether a move failed because the process has ended. */
   private boolean ended(QueuedProcess process, Throwable why) {
-    if (!(why instanceof NoSuchProcessException)) {
+    // The image of a process on disk is all that is left of it.
+    if (!(why instanceof NoSuchProcessException) || process.place() == Place.DISK) {
       return false;
     }
     slot.leave(process, Kind.ENDED);
@@ -141,7 +142,7 @@ final class SlotSwap {
 
   private void resume(QueuedProcess process, Cancellation ending, boolean again) {
     // The record must not name an image of a process that has gone on.
-    slot.requireRecorded();
+    slot.requireRecorded(process);
     Deadline lasted = Deadline.after(Durations.LONGEST);
     RunningProcess running = moves.resume(process.process(), ending);
     slot.came(process, running, lasted.elapsed(), again);
