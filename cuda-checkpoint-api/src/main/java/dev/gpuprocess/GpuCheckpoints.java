@@ -4,12 +4,16 @@ import static java.util.Objects.requireNonNull;
 
 import dev.gpuprocess.cuda.CudaDriver;
 import dev.gpuprocess.cuda.GpuInventory;
+import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.MachineUnfitException;
+import dev.gpuprocess.error.OperationInProgressException;
+import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.image.ImageKey;
 import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.call.StateReading;
+import dev.gpuprocess.internal.call.Stop;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.context.LibraryClasses;
 import dev.gpuprocess.internal.cuda.LibCuda;
@@ -21,17 +25,24 @@ import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.internal.engine.TreeSearch;
 import dev.gpuprocess.internal.launch.LaunchedRoot;
 import dev.gpuprocess.internal.launch.RequestChannel;
+import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.pool.HostMemoryPool;
 import dev.gpuprocess.internal.recovery.RecoveredProcess;
 import dev.gpuprocess.internal.recovery.Recovery;
+import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.internal.state.StateDirectory;
+import dev.gpuprocess.internal.time.Deadline;
+import dev.gpuprocess.internal.time.Durations;
+import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.HostMemory;
 import dev.gpuprocess.options.LaunchOptions;
 import dev.gpuprocess.options.ResumeOptions;
+import dev.gpuprocess.options.SuspendOptions;
 import dev.gpuprocess.options.Timeouts;
 import dev.gpuprocess.report.Diagnosis;
 import dev.gpuprocess.report.ListedProcess;
+import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.report.StepListener;
 import dev.gpuprocess.report.SuspendedProcess;
 import dev.gpuprocess.spi.CriuDriver;
@@ -180,7 +191,10 @@ public final class GpuCheckpoints {
    *     CheckpointedProcess#resume(ResumeOptions)}
    */
   public RunningProcess resume(long pid, ResumeOptions options) {
-    GpuProcess found = inspect(pid);
+    return resumed(inspect(pid), options);
+  }
+
+  RunningProcess resumed(GpuProcess found, ResumeOptions options) {
     if (found instanceof RunningProcess running) {
       return running;
     }
@@ -193,8 +207,89 @@ public final class GpuCheckpoints {
     throw new FixAndRetryException(
         FixAndRetryException.Reason.WRONG_STATE,
         "%s cannot run again: take it with GpuProcess.inspect(%s), and end it or replace it by its image"
-            .formatted(found, pid),
-        new Failure("resume", pid, found.state(), found.state(), Duration.ZERO, null, null));
+            .formatted(found, found.pid()),
+        new Failure(
+            "resume", found.pid(), found.state(), found.state(), Duration.ZERO, null, null));
+  }
+
+  /**
+   * Takes a process off its GPU, from whatever state it is in.
+   *
+   * @param pid of the root
+   * @return the checkpointed process
+   * @see #suspend(long, SuspendOptions)
+   */
+  public CheckpointedProcess suspend(long pid) {
+    return suspend(pid, SuspendOptions.ofDefaults());
+  }
+
+  /**
+   * Takes a process off its GPU, from whatever state it is in: a checkpointed one is returned as it
+   * is, one that is half way is brought back and suspended. While another verb works on the
+   * process, such as a snapshot, this waits until that has ended, for up to the deadline of the
+   * options; {@link RunningProcess#suspend(SuspendOptions)} is refused then. Other controllers may
+   * come first when it has ended. An interrupt does not shorten that wait, but ends the suspend.
+   *
+   * @param pid of the root
+   * @param options how long it may take, the wait for another verb included, and what ends it early
+   * @return the checkpointed process
+   * @throws dev.gpuprocess.error.OperationInProgressException when another verb was at work until
+   *     the deadline
+   * @throws FixAndRetryException with reason WRONG_STATE when the driver has given the process up, or refuses to restore it
+   * @throws dev.gpuprocess.error.GpuCheckpointException as {@link #inspect} and {@link
+   *     RunningProcess#suspend(SuspendOptions)}
+   */
+  public CheckpointedProcess suspend(long pid, SuspendOptions options) {
+    Deadline deadline = Deadline.after(options.deadline());
+    try (Polling waiting = new Polling(options.deadline())) {
+      while (true) {
+        Stop.requireNotCancelled(options.cancellation(), "suspend", "process " + pid, pid);
+        try {
+          requireNoVerb(pid);
+          return suspended(inspect(pid), options, deadline);
+        } catch (OperationInProgressException | StaleStateException e) {
+          if (!waiting.pause()) {
+            throw e;
+          }
+        }
+      }
+    }
+  }
+
+  /** Refuses at once what {@link #inspect} refuses when the driver has not answered. */
+  private void requireNoVerb(long pid) {
+    ProcessIdentity.of(pid)
+        .flatMap(process -> ProcessLock.holder(ProcessKey.of(process), context.state()))
+        .ifPresent(
+            other -> {
+              throw other.inProgress(
+                  pid, "try again when that has ended", Failure.of("suspend", pid));
+            });
+  }
+
+  private CheckpointedProcess suspended(
+      GpuProcess found, SuspendOptions options, Deadline deadline) {
+    boolean isWhole =
+        found.members().stream().allMatch(each -> each.state() == ProcessState.CHECKPOINTED);
+    if (found instanceof CheckpointedProcess checkpointed && isWhole) {
+      return checkpointed;
+    }
+    Duration left = Duration.ofMillis(Math.max(1, Durations.millis(deadline.remaining())));
+    return resumed(found, ResumeOptions.ofDefaults())
+        .suspend(options.toBuilder().deadline(left).build());
+  }
+
+  /**
+   * Starts the description of a slot, in which processes take turns on GPUs.
+   *
+   * @param name names the queue in the {@linkplain #stateDirectory() state directory}: letters,
+   *     digits, dots, hyphens and underscores
+   * @return a builder
+   * @throws IllegalArgumentException when it has other characters, or is longer than 100
+   * @see GpuSlot
+   */
+  public GpuSlot.Builder slot(String name) {
+    return new GpuSlot.Builder(this, name);
   }
 
   /**

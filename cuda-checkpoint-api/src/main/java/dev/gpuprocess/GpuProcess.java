@@ -123,6 +123,20 @@ public sealed interface GpuProcess
   }
 
   /**
+   * Takes a process off its GPU, from whatever state it is in, with the drivers of this machine.
+   *
+   * @param pid of the root
+   * @return the checkpointed process
+   * @throws dev.gpuprocess.error.WrongStateException when the driver has given the process up
+   * @throws dev.gpuprocess.error.GpuCheckpointException as {@link GpuCheckpoints#suspend(long,
+   *     dev.gpuprocess.options.SuspendOptions)}
+   * @see GpuCheckpoints#suspend(long)
+   */
+  static CheckpointedProcess suspend(long pid) {
+    return GpuCheckpoints.standard().suspend(pid);
+  }
+
+  /**
    * Starts a process as a child of this JVM, prepared for being dumped and restored, with the
    * drivers of this machine.
    *

@@ -483,6 +483,16 @@ public final class ImageStore {
     return new ImageNaming(images, context.state(), clock, context.timeouts().call()).next(pid);
   }
 
+  /**
+   * Removes an image whose process has gone on.
+   *
+   * @return the reason why it stays, as the end of a sentence about it
+   */
+  Optional<String> discard(Path image) {
+    return new Retention(images, new Journal(context.state()))
+        .discard(ImageDirectory.open(image, context.imageKey()));
+  }
+
   /** An image that was made there just now. */
   void made(ProcessImage image) {
     verification.written(new ImageDirectory(image.directory(), image.manifest()));

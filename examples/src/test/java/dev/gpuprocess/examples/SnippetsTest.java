@@ -9,6 +9,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.GpuProcess;
+import dev.gpuprocess.GpuSlot;
 import dev.gpuprocess.ImageStore;
 import dev.gpuprocess.LaunchedProcess;
 import dev.gpuprocess.LockedProcess;
@@ -35,6 +36,7 @@ import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.options.RetentionPolicy;
 import dev.gpuprocess.options.SuspendOptions;
+import dev.gpuprocess.options.TurnOptions;
 import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.report.Step;
 import dev.gpuprocess.report.StepListener;
@@ -226,6 +228,25 @@ class SnippetsTest {
     // [end:async]
     assertEquals(pid, parked.join().resume().pid());
     executor.shutdown();
+    assertEquals(102, counter.increment());
+  }
+
+  @Test
+  void takesTurns() {
+    long training = pid;
+    try (Counter server = Counter.start(driver)) {
+      long inference = server.pid();
+      Runnable answer = () -> assertEquals(101, server.increment());
+      // [start:slot]
+      try (GpuSlot slot = GpuSlot.named("main").open()) {
+        slot.enqueue(training, 0); // runs while no other process wants the GPU
+        slot.acquire(inference, TurnOptions.builder().priority(1).build()); // takes it at once
+        answer.run();
+        slot.release(inference); // the training continues
+      }
+      // [end:slot]
+      GpuProcess.resume(training);
+    }
     assertEquals(102, counter.increment());
   }
 

@@ -132,6 +132,31 @@ public final class Retention {
     return kept;
   }
 
+  /**
+   * Removes an image that its process no longer needs, unless it is in use or was removed.
+   *
+   * @return the reason why it stays, as the end of a sentence about it
+   * @throws ImageException when it cannot be removed
+   */
+  public Optional<String> discard(ImageDirectory image) {
+    List<Optional<String>> outcome = new ArrayList<>();
+    journalled(
+        List.of(image),
+        image,
+        each -> {
+          try {
+            outcome.add(remove(each, each, false, new ArrayList<>()));
+          } catch (IOException e) {
+            throw new ImageException(
+                ImageException.Reason.DIRECTORY,
+                "%s cannot be removed: %s".formatted(each.path(), e),
+                Failure.of("remove", each.manifest().pid()),
+                e);
+          }
+        });
+    return outcome.get(0);
+  }
+
   private void journalled(
       List<ImageDirectory> superseded, ImageDirectory newest, Consumer<ImageDirectory> removal) {
     // An image has the name of a partial image while it is removed; a recovery must find it.

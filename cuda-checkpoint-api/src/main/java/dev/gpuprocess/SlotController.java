@@ -1,0 +1,418 @@
+package dev.gpuprocess;
+
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.error.NoSuchProcessException;
+import dev.gpuprocess.error.NotCudaProcessException;
+import dev.gpuprocess.error.OperationCancelledException;
+import dev.gpuprocess.error.OperationTimedOutException;
+import dev.gpuprocess.internal.linux.ProcessKey;
+import dev.gpuprocess.internal.slot.QueuedProcess;
+import dev.gpuprocess.internal.slot.SlotQueue;
+import dev.gpuprocess.internal.slot.SlotRecord;
+import dev.gpuprocess.internal.text.Printable;
+import dev.gpuprocess.internal.time.Durations;
+import dev.gpuprocess.internal.time.Uninterrupted;
+import dev.gpuprocess.options.Cancellation;
+import dev.gpuprocess.options.TurnOptions;
+import dev.gpuprocess.report.ProcessIdentity;
+import dev.gpuprocess.report.SlotEvent.Kind;
+import dev.gpuprocess.report.SlotProcess;
+import dev.gpuprocess.report.SlotProcess.Place;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The calls and threads of an open slot. One thread decides what is due; each swap and each dump
+ * has a thread of its own ({@link SlotSwap}, {@link SlotDump}). The fields are guarded by the lock
+ * of the {@link SlotState}. Safe for use by several threads.
+ */
+final class SlotController {
+
+  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
+
+  /** The interval at which a waiting caller checks its cancellation. */
+  private static final long LOOK_NANOS = 20_000_000;
+
+  private final GpuSlot.Builder set;
+  private final SlotMoves moves;
+  private final SlotState state;
+  private final SlotQueue queue;
+  private final Map<QueuedProcess, Cancellation> swaps = new HashMap<>();
+  private final Map<QueuedProcess, Integer> callers = new HashMap<>();
+  private final Cancellation closing = new Cancellation();
+  private final ExecutorService workers;
+  private boolean closed;
+  private boolean dumping;
+  private int underWay;
+
+  private SlotController(GpuSlot.Builder set, SlotState state) {
+    this.set = set;
+    this.moves = new SlotMoves(set.checkpoints);
+    this.state = state;
+    this.queue = state.queue();
+    this.workers = Executors.newCachedThreadPool(work -> set.thread(work, "gpuprocess slot swap"));
+  }
+
+  /** Opens the slot, mends what its last controller left, and starts the threads. */
+  static SlotController open(GpuSlot.Builder set) {
+    SlotRecord record = SlotRecord.open(set.checkpoints.context().state(), set.name);
+    SlotState state;
+    try {
+      state = new SlotState(set, record);
+    } catch (RuntimeException | Error e) {
+      record.close();
+      throw e;
+    }
+    SlotController slot = new SlotController(set, state);
+    slot.workers.execute(slot::run);
+    slot.workers.execute(state::removeObsolete);
+    return slot;
+  }
+
+  RunningProcess acquire(long pid, TurnOptions options) {
+    long end = Durations.end(options.deadline());
+    QueuedProcess process = enter(pid, options.priority(), 1);
+    try {
+      return await(process, end, options);
+    } finally {
+      state.locked(() -> callers.compute(process, (same, count) -> oneLess(count)));
+    }
+  }
+
+  private static @Nullable Integer oneLess(@Nullable Integer count) {
+    return count == null || count <= 1 ? null : count - 1;
+  }
+
+  void enqueue(long pid, int priority) {
+    QueuedProcess entered = enter(pid, priority, 0);
+    LOG.debug("process {} is in slot {}", entered.pid(), set.name);
+  }
+
+  private QueuedProcess enter(long pid, int priority, int waiting) {
+    Optional<QueuedProcess> known = state.locked(() -> find(pid));
+    GpuProcess found = known.isPresent() ? null : moves.look(pid);
+    return state.locked(
+        () -> {
+          requireOpen(pid);
+          QueuedProcess process = find(pid).orElseGet(() -> created(found, pid));
+          boolean isNew = !queue.contains(process);
+          boolean wanted = process.isWanted();
+          process.request(priority, queue.ticket(), System.nanoTime());
+          if (isNew) {
+            state.enter(process);
+          } else {
+            state.trySave();
+          }
+          if (!wanted) {
+            state.tell(Kind.QUEUED, process);
+          }
+          if (waiting > 0) {
+            callers.merge(process, waiting, Integer::sum);
+          }
+          state.signal();
+          return process;
+        });
+  }
+
+  private QueuedProcess created(@Nullable GpuProcess found, long pid) {
+    if (found == null) {
+      throw ended(pid);
+    }
+    QueuedProcess process =
+        new QueuedProcess(
+            found.identity(),
+            ProcessKey.of(found.identity()),
+            SlotMoves.place(found),
+            Duration.ZERO);
+    SlotState.setUsage(process, found);
+    return process;
+  }
+
+  private Optional<QueuedProcess> find(long pid) {
+    return queue.find(pid, ProcessIdentity.of(pid));
+  }
+
+  private NoSuchProcessException ended(long pid) {
+    return new NoSuchProcessException(
+        "process %s has ended, and is no longer in slot %s".formatted(Long.toString(pid), set.name),
+        Failure.of("acquire", pid));
+  }
+
+  private void requireOpen(long pid) {
+    if (closed) {
+      throw new OperationCancelledException(
+          "slot %s was closed before process %s had its turn: open it again, which continues with its queue"
+              .formatted(set.name, Long.toString(pid)),
+          Failure.of("acquire", pid));
+    }
+  }
+
+  private RunningProcess await(QueuedProcess process, long end, TurnOptions options) {
+    boolean begun = false;
+    while (!begun) {
+      boolean isCancelled =
+          Thread.currentThread().isInterrupted()
+              || options.cancellation().map(Cancellation::isCancelled).orElse(false);
+      begun = state.locked(() -> awaitBriefly(process, end, isCancelled, options));
+    }
+    // Only the object of the swap is known to be the newest.
+    RunningProcess resumed = state.takeRunning(process);
+    return resumed == null ? moves.resume(process.process(), closing) : resumed;
+  }
+
+  private boolean awaitBriefly(
+      QueuedProcess process, long end, boolean isCancelled, TurnOptions options) {
+    if (hasTurn(process)) {
+      return true;
+    }
+    long left = Durations.left(end);
+    if (isCancelled || left <= 0 || !process.isWanted()) {
+      throw withdrawn(process, left > 0, options.deadline());
+    }
+    try {
+      state.await(Math.min(left, LOOK_NANOS));
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+    }
+    return false;
+  }
+
+  /** Returns whether the turn of a process has begun; throws if it never will. */
+  private boolean hasTurn(QueuedProcess process) {
+    if (!queue.contains(process)) {
+      if (process.failure() instanceof GpuCheckpointException e) {
+        throw e;
+      }
+      throw ended(process.pid());
+    }
+    requireOpen(process.pid());
+    return process.hasTurn() && !process.isBusy();
+  }
+
+  private GpuCheckpointException withdrawn(
+      QueuedProcess process, boolean isCancelled, Duration deadline) {
+    if (process.isWanted() && callers.getOrDefault(process, 0) <= 1) {
+      process.giveUp();
+      Optional.ofNullable(swaps.get(process)).ifPresent(Cancellation::cancel);
+      state.tell(Kind.RELEASED, process);
+      state.trySave();
+      state.signal();
+    }
+    Failure failure = Failure.of("acquire", process.pid());
+    String text = "process %s did not get its turn in slot %s %s: it no longer waits";
+    GpuCheckpointException e =
+        isCancelled
+            ? new OperationCancelledException(
+                text.formatted(
+                    process.pid(), set.name, "before that was cancelled or it was released"),
+                failure)
+            : new OperationTimedOutException(
+                text.formatted(process.pid(), set.name, "within " + Printable.of(deadline)),
+                failure);
+    Optional.ofNullable(process.failure()).ifPresent(e::addSuppressed);
+    return e;
+  }
+
+  void release(long pid) {
+    state.locked(
+        () -> {
+          Optional<QueuedProcess> wanted = find(pid).filter(QueuedProcess::isWanted);
+          wanted.ifPresent(
+              process -> {
+                process.giveUp();
+                state.tell(Kind.RELEASED, process);
+                state.trySave();
+                state.signal();
+              });
+          return wanted.isPresent();
+        });
+  }
+
+  SlotProcess remove(long pid) {
+    long end = Durations.end(set.checkpoints.context().timeouts().transfer());
+    return state.locked(() -> remove(pid, end));
+  }
+
+  private SlotProcess remove(long pid, long end) {
+    Failure failure = Failure.of("remove", pid);
+    QueuedProcess process =
+        find(pid)
+            .orElseThrow(
+                () ->
+                    new NoSuchProcessException(
+                        "process %s is not in slot %s".formatted(Long.toString(pid), set.name),
+                        failure));
+    process.giveUp();
+    if (!state.awaitUntil(end, () -> !process.isBusy())) {
+      throw new OperationTimedOutException(
+          "process %s is still being moved by slot %s: remove it again when that has ended"
+              .formatted(Long.toString(pid), set.name),
+          failure);
+    }
+    SlotProcess left = process.report(System.nanoTime());
+    if (queue.contains(process)) {
+      state.leave(process, Kind.REMOVED);
+    }
+    return left;
+  }
+
+  List<SlotProcess> processes() {
+    return state.locked(
+        () -> {
+          long now = System.nanoTime();
+          return queue.inOrder().stream().map(each -> each.report(now)).toList();
+        });
+  }
+
+  void close() {
+    boolean first =
+        state.locked(
+            () -> {
+              boolean wasOpen = !closed;
+              closed = true;
+              state.signal();
+              return wasOpen;
+            });
+    if (!first) {
+      return;
+    }
+    closing.cancel();
+    state.locked(() -> List.copyOf(swaps.values())).forEach(Cancellation::cancel);
+    long end = Durations.end(set.checkpoints.context().timeouts().transfer());
+    boolean ended = state.awaitUntil(end, () -> underWay == 0);
+    workers.shutdown();
+    if (ended) {
+      state.close();
+    } else {
+      LOG.warn("slot {} stays locked until this JVM ends: a swap does not end", set.name);
+      state.closeNews();
+    }
+  }
+
+  private void run() {
+    while (state.locked(() -> !closed)) {
+      try {
+        state.locked(this::decide).forEach(workers::execute);
+      } catch (RuntimeException | Error e) {
+        LOG.warn("slot {} goes on", set.name, e);
+        Uninterrupted.pause(LOOK_NANOS);
+      }
+    }
+  }
+
+  /** Returns what is due now; waits for a change if nothing is. */
+  private List<Runnable> decide() {
+    List<Runnable> due = closed ? List.of() : due();
+    if (due.isEmpty() && !closed) {
+      try {
+        state.await(queue.pause(System.nanoTime()));
+      } catch (InterruptedException e) {
+        LOG.debug("slot {} was interrupted, which changes nothing", set.name, e);
+      }
+    }
+    return due;
+  }
+
+  private List<Runnable> due() {
+    removeEnded();
+    long now = System.nanoTime();
+    List<QueuedProcess> before = withTurn();
+    List<SlotQueue.Swap> swapsDue = queue.due(now);
+    withTurn().stream()
+        .filter(each -> !before.contains(each))
+        .forEach(each -> state.tell(Kind.STARTED, each));
+    List<Runnable> due = new ArrayList<>();
+    for (SlotQueue.Swap swap : swapsDue) {
+      Cancellation by = new Cancellation();
+      Optional.ofNullable(swap.in()).ifPresent(in -> swaps.put(in, by));
+      queue.begin(swap);
+      underWay++;
+      due.add(() -> ending(() -> new SlotSwap(state, moves, swap, by).run(), () -> end(swap)));
+    }
+    ImageStore store = set.store;
+    if (store != null && !dumping) {
+      queue
+          .overBudget(set.hostMemory, now)
+          .ifPresent(
+              process -> {
+                process.setBusy(true);
+                dumping = true;
+                underWay++;
+                due.add(
+                    () ->
+                        ending(
+                            () -> new SlotDump(state, moves, store, process, closing).run(),
+                            () -> endDump(process)));
+              });
+    }
+    if (!due.isEmpty() || withTurn().size() != before.size()) {
+      state.signal();
+    }
+    return due;
+  }
+
+  private List<QueuedProcess> withTurn() {
+    return queue.inOrder().stream().filter(QueuedProcess::hasTurn).toList();
+  }
+
+  private void endDump(QueuedProcess process) {
+    process.setBusy(false);
+    dumping = false;
+  }
+
+  private void ending(Runnable work, Runnable end) {
+    try {
+      work.run();
+    } catch (RuntimeException | Error e) {
+      LOG.warn("slot {} goes on", set.name, e);
+    } finally {
+      state.locked(
+          () -> {
+            end.run();
+            underWay--;
+            state.trySave();
+            state.signal();
+            return underWay;
+          });
+    }
+  }
+
+  private void end(SlotQueue.Swap swap) {
+    queue.end(swap);
+    Optional.ofNullable(swap.in()).ifPresent(swaps::remove);
+  }
+
+  private void removeEnded() {
+    for (QueuedProcess each : queue.inOrder()) {
+      if (each.place() != Place.DISK && !each.isBusy() && hasEnded(each)) {
+        state.leave(each, Kind.ENDED);
+      }
+    }
+  }
+
+  private boolean hasEnded(QueuedProcess process) {
+    try {
+      if (process.process().isAlive()) {
+        return false;
+      }
+      // Its members can be suspended after its root has exited.
+      GpuProcess members = moves.look(process.process());
+      return members.members().isEmpty();
+    } catch (NoSuchProcessException | NotCudaProcessException e) {
+      return true;
+    } catch (GpuCheckpointException e) {
+      LOG.debug("whether process {} has ended is not known", process.pid(), e);
+      return false;
+    }
+  }
+}

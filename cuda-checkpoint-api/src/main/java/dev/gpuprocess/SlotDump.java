@@ -1,0 +1,73 @@
+package dev.gpuprocess;
+
+import dev.gpuprocess.error.NoSuchProcessException;
+import dev.gpuprocess.error.OperationCancelledException;
+import dev.gpuprocess.internal.slot.QueuedProcess;
+import dev.gpuprocess.internal.time.Deadline;
+import dev.gpuprocess.internal.time.Durations;
+import dev.gpuprocess.options.Cancellation;
+import dev.gpuprocess.report.SlotEvent.Kind;
+import java.nio.file.Path;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The way of a suspended process from host memory to disk. The record names the image before CRIU
+ * may end the process. For one thread.
+ */
+final class SlotDump {
+
+  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
+
+  private final SlotState slot;
+  private final SlotMoves moves;
+  private final ImageStore store;
+  private final QueuedProcess process;
+  private final Cancellation by;
+
+  SlotDump(
+      SlotState slot, SlotMoves moves, ImageStore store, QueuedProcess process, Cancellation by) {
+    this.slot = slot;
+    this.moves = moves;
+    this.store = store;
+    this.process = process;
+    this.by = by;
+  }
+
+  void run() {
+    Deadline lasted = Deadline.after(Durations.LONGEST);
+    try {
+      Path image = store.next(process.pid()).directory();
+      slot.recordImage(process, image);
+      store.made(moves.dump(process.process(), image, by));
+      slot.dumped(process, lasted.elapsed());
+    } catch (RuntimeException | Error e) {
+      settle(e, lasted);
+    }
+  }
+
+  /** Finds out what became of the process. */
+  private void settle(Throwable why, Deadline lasted) {
+    Path image = process.image();
+    boolean lives = process.process().isAlive();
+    if (!lives && image != null && isComplete(image)) {
+      slot.dumped(process, lasted.elapsed());
+      return;
+    }
+    slot.notDumped(process);
+    if (why instanceof NoSuchProcessException && !lives) {
+      slot.leave(process, Kind.ENDED);
+    } else if (!(why instanceof OperationCancelledException && by.isCancelled())) {
+      slot.failed(process, why, lasted.elapsed());
+    }
+  }
+
+  private boolean isComplete(Path image) {
+    try {
+      return moves.checkpoints().open(image).directory().equals(image);
+    } catch (RuntimeException e) {
+      LOG.debug("{} is not complete", image, e);
+      return false;
+    }
+  }
+}

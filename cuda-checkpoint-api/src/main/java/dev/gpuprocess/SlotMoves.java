@@ -1,0 +1,113 @@
+package dev.gpuprocess;
+
+import dev.gpuprocess.cuda.GpuUuid;
+import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.NoSuchProcessException;
+import dev.gpuprocess.error.WrongStateException;
+import dev.gpuprocess.options.Cancellation;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.options.RestoreOptions;
+import dev.gpuprocess.options.ResumeOptions;
+import dev.gpuprocess.options.SuspendOptions;
+import dev.gpuprocess.options.Timeouts;
+import dev.gpuprocess.report.ProcessIdentity;
+import dev.gpuprocess.report.SlotProcess.Place;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.Map;
+import java.util.Set;
+import java.util.stream.Collectors;
+
+/**
+ * The verbs that a slot uses. Each takes the process as it is now, since other controllers may have
+ * moved it. Immutable.
+ */
+record SlotMoves(GpuCheckpoints checkpoints) {
+
+  /**
+   * What a process holds on GPUs.
+   *
+   * @param gpus empty if that is not known
+   */
+  record Usage(Set<GpuUuid> gpus, long bytes) {
+    static Usage of(GpuProcess process) {
+      Map<GpuUuid, Long> held =
+          process.members().stream()
+              .flatMap(member -> member.gpuBytes().entrySet().stream())
+              .collect(Collectors.toMap(Map.Entry::getKey, Map.Entry::getValue, Long::sum));
+      return new Usage(held.keySet(), held.values().stream().mapToLong(Long::longValue).sum());
+    }
+  }
+
+  private Timeouts timeouts() {
+    return checkpoints.context().timeouts();
+  }
+
+  /** Takes the process that has a pid. One that a controller left locked is unlocked. */
+  GpuProcess look(long pid) {
+    GpuProcess found = checkpoints.inspect(pid);
+    return found instanceof LockedProcess locked ? locked.unlock() : found;
+  }
+
+  /**
+   * Takes a process as it is now.
+   *
+   * @throws NoSuchProcessException also when another process has the pid
+   */
+  GpuProcess look(ProcessIdentity process) {
+    GpuProcess found = look(process.pid());
+    if (!found.identity().equals(process)) {
+      throw new NoSuchProcessException(
+          "process %s has ended, and another process has its pid".formatted(process.pid()),
+          Failure.of("inspect", process.pid()));
+    }
+    return found;
+  }
+
+  /**
+   * Returns where the memory of a process is.
+   *
+   * @throws WrongStateException when the driver cannot bring the process back
+   */
+  static Place place(GpuProcess process) {
+    if (process instanceof CheckpointedProcess) {
+      return Place.HOST_MEMORY;
+    }
+    if (process instanceof RunningProcess) {
+      return Place.GPU;
+    }
+    ProcessState state = process.state();
+    throw new WrongStateException(
+        "%s cannot take turns: end it, or replace it by its image".formatted(process),
+        new Failure("enqueue", process.pid(), state, state, Duration.ZERO, null, null));
+  }
+
+  CheckpointedProcess suspend(ProcessIdentity process, Cancellation by) {
+    GpuProcess found = look(process);
+    return checkpoints.suspend(
+        found.pid(),
+        SuspendOptions.builder().deadline(timeouts().transfer()).cancellation(by).build());
+  }
+
+  RunningProcess resume(ProcessIdentity process, Cancellation by) {
+    return checkpoints.resumed(
+        look(process),
+        ResumeOptions.builder().waitForMemory(timeouts().memory()).cancellation(by).build());
+  }
+
+  /** Writes a suspended process to disk. */
+  ProcessImage dump(ProcessIdentity process, Path image, Cancellation by) {
+    GpuProcess found = look(process);
+    if (found instanceof CheckpointedProcess checkpointed) {
+      return checkpointed.dump(image, DumpOptions.builder().cancellation(by).build());
+    }
+    throw new WrongStateException(
+        "%s is not suspended any more, so it is not dumped".formatted(found),
+        new Failure("dump", found.pid(), found.state(), found.state(), Duration.ZERO, null, null));
+  }
+
+  CheckpointedProcess restore(Path image, Cancellation by) {
+    return checkpoints.open(image).restore(RestoreOptions.builder().cancellation(by).build());
+  }
+}

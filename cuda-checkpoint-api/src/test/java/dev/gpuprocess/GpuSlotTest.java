@@ -1,0 +1,336 @@
+package dev.gpuprocess;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.gpuprocess.contract.TestJvm;
+import dev.gpuprocess.error.NoSuchProcessException;
+import dev.gpuprocess.error.OperationCancelledException;
+import dev.gpuprocess.error.OperationInProgressException;
+import dev.gpuprocess.error.OperationTimedOutException;
+import dev.gpuprocess.fixtures.Counter;
+import dev.gpuprocess.fixtures.Fault;
+import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.fixtures.SimulatedGpu;
+import dev.gpuprocess.internal.time.Polling;
+import dev.gpuprocess.options.Cancellation;
+import dev.gpuprocess.options.SuspendOptions;
+import dev.gpuprocess.options.TurnOptions;
+import dev.gpuprocess.report.SlotEvent.Kind;
+import dev.gpuprocess.report.SlotProcess;
+import dev.gpuprocess.report.SlotProcess.Place;
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.Objects;
+import java.util.concurrent.CancellationException;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ForkJoinPool;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+
+/** What {@link GpuSlot} promises, without a disk. */
+@Tag("slow")
+@SimulatedGpu(gpus = 2, mebibytes = 2048)
+record GpuSlotTest(
+    SimulatedDriver machine, GpuCheckpoints checkpoints, Counter one, Counter two, Counter three) {
+
+  private static final Duration PATIENCE = Duration.ofSeconds(60);
+  private static final Duration HOUR = Duration.ofHours(1);
+  private static final int DRIVER_FAILS = 999;
+
+  private GpuSlot open(Duration quantum, SlotEvents events) {
+    return checkpoints.slot("main").quantum(quantum).listener(events).open();
+  }
+
+  private static SlotProcess find(GpuSlot slot, Counter counter) {
+    return slot.processes().stream()
+        .filter(each -> each.pid() == counter.pid())
+        .findFirst()
+        .orElseThrow();
+  }
+
+  private static void awaitPlace(GpuSlot slot, Counter counter, Place place) {
+    assertTrue(
+        Polling.until(PATIENCE, () -> find(slot, counter).place() == place),
+        () -> slot.processes().toString());
+  }
+
+  private void assertGoesOn(Counter... counters) {
+    for (Counter each : counters) {
+      checkpoints.resume(each.pid());
+      int value = each.value();
+      assertEquals(value + 1, each.increment());
+      assertTrue(each.verify().startsWith("ok "), each::verify);
+    }
+  }
+
+  private static TurnOptions urgent() {
+    return TurnOptions.builder().priority(1).build();
+  }
+
+  @Test
+  void processKeepsItsGpuWhileNoOtherWantsIt() {
+    SlotEvents events = new SlotEvents();
+    Counter elsewhere = machine.start(Counter.launch(16).gpu(1));
+    try (GpuSlot slot = open(Duration.ZERO, events)) {
+      slot.acquire(one.pid());
+      slot.release(one.pid());
+      slot.acquire(elsewhere.pid());
+      slot.acquire(one.pid());
+      assertEquals(101, one.increment());
+      assertEquals(List.of(), events.of(Kind.SUSPENDED));
+
+      slot.release(one.pid());
+      slot.acquire(two.pid());
+      events.await(Kind.SUSPENDED, one.pid(), 1);
+      assertEquals(101, two.increment());
+      assertEquals(List.of("SUSPENDED " + one.pid()), events.of(Kind.SUSPENDED));
+      assertEquals(101, elsewhere.increment());
+    }
+    assertGoesOn(one, two, elsewhere);
+  }
+
+  @Test
+  void processesOfOnePriorityTakeTurnsInTheOrderInWhichTheyCame() {
+    SlotEvents events = new SlotEvents();
+    try (GpuSlot slot = open(Duration.ofMillis(50), events)) {
+      slot.acquire(one.pid());
+      slot.enqueue(two.pid(), 0);
+      slot.enqueue(three.pid(), 0);
+      events.await(all -> all.of(Kind.STARTED).size() >= 7);
+      List<String> started = events.of(Kind.STARTED).subList(0, 7);
+      String a = "STARTED " + one.pid();
+      String b = "STARTED " + two.pid();
+      String c = "STARTED " + three.pid();
+      assertEquals(List.of(a, b, c, a, b, c, a), started);
+    }
+    assertGoesOn(one, two, three);
+  }
+
+  @Test
+  void urgentProcessTakesTheGpuAtOnceAndGivesItBack() {
+    SlotEvents events = new SlotEvents();
+    try (GpuSlot slot = open(HOUR, events)) {
+      slot.enqueue(one.pid(), 0);
+      events.await(Kind.STARTED, one.pid(), 1);
+      slot.acquire(two.pid(), urgent());
+      assertEquals(101, two.increment());
+      assertEquals(Place.HOST_MEMORY, find(slot, one).place());
+      slot.release(two.pid());
+      events.await(Kind.STARTED, one.pid(), 2);
+      assertEquals(101, one.increment());
+    }
+    assertGoesOn(one, two);
+  }
+
+  @Test
+  void runningProcessWhoseTurnItIsNotIsSuspended() {
+    try (GpuSlot slot = open(HOUR, new SlotEvents())) {
+      slot.acquire(one.pid());
+      slot.enqueue(two.pid(), 0);
+      awaitPlace(slot, two, Place.HOST_MEMORY);
+      assertInstanceOf(CheckpointedProcess.class, checkpoints.inspect(two.pid()));
+    }
+    assertGoesOn(one, two);
+  }
+
+  @Test
+  void swapThatFailsLeavesTheProcessRunningThatRan() {
+    SlotEvents events = new SlotEvents();
+    try (GpuSlot slot = open(Duration.ZERO, events)) {
+      slot.acquire(one.pid());
+      slot.enqueue(two.pid(), -1);
+      awaitPlace(slot, two, Place.HOST_MEMORY);
+      machine.faults(
+          Fault.in("cuCheckpointProcessCheckpoint").pid(one.pid()).answers(DRIVER_FAILS));
+      slot.enqueue(two.pid(), 1);
+      events.await(Kind.FAILED, one.pid(), 2);
+      assertEquals(101, one.increment());
+
+      machine.faults(Fault.in("cuCheckpointProcessRestore").pid(two.pid()).answers(2));
+      slot.enqueue(two.pid(), 1);
+      events.await(all -> all.count(Kind.STARTED, one.pid()) >= 2 || removed(all, two));
+      machine.clearFaults();
+      assertEquals(102, one.increment());
+    }
+  }
+
+  private static boolean removed(SlotEvents events, Counter counter) {
+    return events.count(Kind.REMOVED, counter.pid()) > 0;
+  }
+
+  @Test
+  void processThatEndsLeavesTheQueue() {
+    SlotEvents events = new SlotEvents();
+    try (GpuSlot slot = open(HOUR, events)) {
+      slot.acquire(one.pid());
+      slot.enqueue(two.pid(), 0);
+      slot.enqueue(three.pid(), 0);
+      awaitPlace(slot, two, Place.HOST_MEMORY);
+      two.kill();
+      events.await(Kind.ENDED, two.pid(), 1);
+      one.kill();
+      slot.acquire(three.pid());
+      assertEquals(
+          List.of(three.pid()), slot.processes().stream().map(each -> (long) each.pid()).toList());
+      assertThrows(NoSuchProcessException.class, () -> slot.acquire(one.pid()));
+      assertThrows(NoSuchProcessException.class, () -> slot.remove(one.pid()));
+    }
+    assertGoesOn(three);
+  }
+
+  @Test
+  void waitEndsAtItsDeadlineAndByCancellation() {
+    try (GpuSlot slot = open(HOUR, new SlotEvents())) {
+      slot.acquire(one.pid());
+      TurnOptions soon = TurnOptions.builder().deadline(Duration.ofMillis(200)).build();
+      assertThrows(OperationTimedOutException.class, () -> slot.acquire(two.pid(), soon));
+      assertFalse(find(slot, two).wanted());
+
+      CompletableFuture<RunningProcess> turn =
+          Cancellation.async(
+              ForkJoinPool.commonPool(),
+              by -> slot.acquire(two.pid(), TurnOptions.builder().cancellation(by).build()));
+      assertTrue(Polling.until(PATIENCE, () -> find(slot, two).wanted()));
+      assertTrue(turn.cancel(true));
+      assertThrows(CancellationException.class, turn::join);
+      assertTrue(Polling.until(PATIENCE, () -> !find(slot, two).wanted()));
+
+      Cancellation cancelled = new Cancellation();
+      cancelled.cancel();
+      assertThrows(
+          OperationCancelledException.class,
+          () -> slot.acquire(two.pid(), TurnOptions.builder().cancellation(cancelled).build()));
+      assertEquals(101, one.increment());
+    }
+    assertGoesOn(one, two);
+  }
+
+  @Test
+  void cancelledSwapIsUndone() {
+    try (GpuSlot slot = open(Duration.ZERO, new SlotEvents())) {
+      slot.acquire(one.pid());
+      one.spin(Duration.ofSeconds(2));
+      TurnOptions soon = TurnOptions.builder().priority(1).deadline(Duration.ofMillis(300)).build();
+      assertThrows(OperationTimedOutException.class, () -> slot.acquire(two.pid(), soon));
+      assertTrue(find(slot, one).wanted());
+      assertEquals(101, one.increment());
+      assertEquals(Place.GPU, find(slot, one).place());
+    }
+    assertGoesOn(one, two);
+  }
+
+  @Test
+  void nextControllerFindsTheSameQueue() {
+    try (GpuSlot slot = open(HOUR, new SlotEvents())) {
+      slot.acquire(one.pid());
+      slot.enqueue(two.pid(), 0);
+      slot.enqueue(three.pid(), 5);
+      slot.release(three.pid());
+      awaitPlace(slot, two, Place.HOST_MEMORY);
+      awaitPlace(slot, one, Place.GPU);
+      OperationInProgressException busy =
+          assertThrows(
+              OperationInProgressException.class, () -> open(HOUR, new SlotEvents()).close());
+      assertTrue(String.valueOf(busy.getMessage()).contains("slot main is open in this JVM"));
+    }
+    SlotEvents events = new SlotEvents();
+    try (GpuSlot slot = open(Duration.ofMillis(50), events)) {
+      assertEquals(3, slot.processes().size());
+      assertFalse(find(slot, three).wanted());
+      events.await(Kind.STARTED, two.pid(), 2);
+      events.await(Kind.STARTED, one.pid(), 2);
+      assertEquals(0, events.count(Kind.STARTED, three.pid()));
+    }
+    assertGoesOn(one, two, three);
+  }
+
+  /** Opens the slot, enters processes, and is killed. */
+  static final class Killed {
+    private Killed() {}
+
+    public static void main(String[] args) throws IOException {
+      GpuSlot slot =
+          GpuCheckpoints.builder()
+              .cuda(Path.of(args[0]))
+              .stateDirectory(Path.of(args[1]))
+              .build()
+              .slot("main")
+              .quantum(Duration.ofMillis(20))
+              .listener(System.out::println)
+              .open();
+      for (int i = 2; i < args.length; i++) {
+        slot.enqueue(Long.parseLong(args[i]), 0);
+      }
+      int unused = System.in.read();
+    }
+  }
+
+  @Test
+  void killedControllerIsFollowedByOneThatFindsTheSameQueue() throws IOException {
+    Process jvm =
+        new ProcessBuilder(
+                TestJvm.command(
+                    Killed.class,
+                    machine.directory().toString(),
+                    machine.stateDirectory().toString(),
+                    Long.toString(one.pid()),
+                    Long.toString(two.pid()),
+                    Long.toString(three.pid())))
+            .redirectError(ProcessBuilder.Redirect.INHERIT)
+            .start();
+    try (BufferedReader said = jvm.inputReader()) {
+      long started = 0;
+      while (started < 6) {
+        started += Objects.requireNonNull(said.readLine()).contains(" STARTED") ? 1 : 0;
+      }
+    } finally {
+      TestJvm.end(jvm);
+    }
+    SlotEvents events = new SlotEvents();
+    try (GpuSlot slot = open(Duration.ofMillis(20), events)) {
+      assertEquals(3, slot.processes().size());
+      for (Counter each : List.of(one, two, three)) {
+        events.await(Kind.STARTED, each.pid(), 2);
+      }
+    }
+    assertGoesOn(one, two, three);
+  }
+
+  @Test
+  void removedProcessStaysWhereItIs() {
+    try (GpuSlot slot = open(HOUR, new SlotEvents())) {
+      slot.acquire(one.pid());
+      slot.enqueue(two.pid(), 0);
+      awaitPlace(slot, two, Place.HOST_MEMORY);
+      assertEquals(Place.HOST_MEMORY, slot.remove(two.pid()).place());
+      assertEquals(Place.GPU, slot.remove(one.pid()).place());
+      assertEquals(List.of(), slot.processes());
+      assertInstanceOf(CheckpointedProcess.class, checkpoints.inspect(two.pid()));
+      assertEquals(101, one.increment());
+    }
+    assertGoesOn(two);
+  }
+
+  @Test
+  void suspendByPidWaitsForTheVerbUnderWay() {
+    CompletableFuture<CheckpointedProcess> suspended;
+    try (HeldVerb other =
+        HeldVerb.start(checkpoints, there -> there.process(one.pid()).suspend().resume())) {
+      SuspendOptions soon = SuspendOptions.builder().deadline(Duration.ofMillis(100)).build();
+      assertThrows(OperationInProgressException.class, () -> checkpoints.suspend(one.pid(), soon));
+      suspended = CompletableFuture.supplyAsync(() -> checkpoints.suspend(one.pid()));
+      other.letGo();
+      assertEquals(one.pid(), suspended.join().pid());
+    }
+    assertInstanceOf(CheckpointedProcess.class, checkpoints.inspect(one.pid()));
+    assertEquals(one.pid(), checkpoints.suspend(one.pid()).pid());
+    assertGoesOn(one);
+  }
+}
