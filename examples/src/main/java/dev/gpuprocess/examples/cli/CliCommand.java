@@ -1,0 +1,34 @@
+package dev.gpuprocess.examples.cli;
+
+import java.time.Duration;
+import java.util.OptionalLong;
+import org.jspecify.annotations.Nullable;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Option;
+
+/** A command, with the options that all commands have. */
+@Command(mixinStandardHelpOptions = true)
+abstract class CliCommand {
+
+  @Option(names = "--json", description = "Print JSON instead of a table.")
+  boolean json;
+
+  @Option(
+      names = "--timeout",
+      paramLabel = "TIME",
+      description = "Cancel the command after this time, such as 500ms, 30s, 10m or 1h.")
+  @Nullable Duration timeout;
+
+  /**
+   * Runs the command.
+   *
+   * @param session the machine, the output, and what ends the command early
+   * @return the exit code
+   */
+  abstract int run(Session session);
+
+  /** Returns the process whose state is printed when the command fails. */
+  OptionalLong subject() {
+    return OptionalLong.empty();
+  }
+}

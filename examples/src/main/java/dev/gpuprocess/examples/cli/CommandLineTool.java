@@ -1,0 +1,174 @@
+package dev.gpuprocess.examples.cli;
+
+import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.options.Cancellation;
+import java.io.PrintStream;
+import java.io.PrintWriter;
+import java.nio.charset.StandardCharsets;
+import java.util.List;
+import java.util.function.Supplier;
+import org.jspecify.annotations.Nullable;
+import picocli.CommandLine;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.HelpCommand;
+import picocli.CommandLine.IVersionProvider;
+import picocli.CommandLine.ParameterException;
+
+/** The tool with its commands. A new command is a class and a line in {@link #command}. */
+public final class CommandLineTool {
+
+  static final String NAME = "gpuprocess";
+
+  /** The commands, in the order of the help. */
+  static final List<String> COMMANDS =
+      List.of(
+          "ps",
+          "state",
+          "suspend",
+          "resume",
+          "lock",
+          "checkpoint",
+          "restore",
+          "unlock",
+          "toggle",
+          "dump",
+          "restore-image",
+          "snapshot",
+          "images",
+          "launch",
+          "recover",
+          "doctor",
+          "completion");
+
+  private final Supplier<GpuCheckpoints> machine;
+  private final Cancellation cancellation;
+  private final PrintStream out;
+  private final PrintStream err;
+
+  /** The root command: help and version. */
+  @Command(
+      name = NAME,
+      mixinStandardHelpOptions = true,
+      versionProvider = Version.class,
+      description = "Takes running CUDA processes off their GPUs, to disk, and back.",
+      synopsisSubcommandLabel = "COMMAND",
+      exitCodeListHeading = "%nExit codes:%n",
+      exitCodeList = {
+        "0:done",
+        "1:an unexpected failure, or doctor found a problem",
+        "2:invalid arguments; nothing was done",
+        "3:may succeed later: a timeout, a cancellation, another controller",
+        "4:mend the cause and retry: a state, an option, an image, a directory",
+        "5:the process does not exist or cannot be checkpointed",
+        "6:the machine lacks a driver, a CRIU, or what an image needs",
+        "130, 143:ended by SIGINT or SIGTERM, which cancel the command"
+      })
+  private static final class Root {}
+
+  /** Reads the version from the manifest of the jar. */
+  static final class Version implements IVersionProvider {
+    @Override
+    public String[] getVersion() {
+      String version = CommandLineTool.class.getPackage().getImplementationVersion();
+      return new String[] {NAME + " " + (version == null ? "(not from a jar)" : version)};
+    }
+  }
+
+  /**
+   * Creates the tool.
+   *
+   * @param machine the drivers and settings, read when a command needs them
+   * @param cancellation cancels the command under way
+   * @param out for results
+   * @param err for failures and progress
+   */
+  public CommandLineTool(
+      Supplier<GpuCheckpoints> machine,
+      Cancellation cancellation,
+      PrintStream out,
+      PrintStream err) {
+    this.machine = machine;
+    this.cancellation = cancellation;
+    this.out = out;
+    this.err = err;
+  }
+
+  /**
+   * Runs one command.
+   *
+   * @param args the command and its arguments
+   * @return the exit code
+   */
+  public int run(List<String> args) {
+    CommandLine tool = commandLine(args.isEmpty() ? null : args.get(0));
+    tool.setOut(new PrintWriter(out, true, StandardCharsets.UTF_8));
+    tool.setErr(new PrintWriter(err, true, StandardCharsets.UTF_8));
+    if (args.isEmpty()) {
+      err.println("usage: gpuprocess COMMAND [ARGUMENT...]; gpuprocess help lists the commands");
+      return ExitCode.USAGE.code();
+    }
+    tool.setParameterExceptionHandler(this::refuse);
+    tool.setExecutionStrategy(this::execute);
+    return tool.execute(args.toArray(String[]::new));
+  }
+
+  private int refuse(ParameterException failure, String[] args) {
+    err.println(NAME + ": " + Output.printable(String.valueOf(failure.getMessage())));
+    String name = failure.getCommandLine().getCommandSpec().qualifiedName();
+    err.println("usage: see " + name.replaceFirst(" ", " help "));
+    return ExitCode.USAGE.code();
+  }
+
+  private int execute(CommandLine.ParseResult parsed) {
+    Integer help = CommandLine.executeHelpRequest(parsed);
+    if (help != null) {
+      return help;
+    }
+    List<CommandLine> all = parsed.asCommandLineList();
+    CommandLine last = all.get(all.size() - 1);
+    if (last.getCommand() instanceof CliCommand command) {
+      return new Session(machine, cancellation, command, out, err).run();
+    }
+    throw new ParameterException(
+        last, "which command? one of: " + String.join(", ", last.getSubcommands().keySet()));
+  }
+
+  /** Returns the whole tool, for help and completion. */
+  static CommandLine commandLine() {
+    return commandLine(null);
+  }
+
+  /** Only the class of the named command is read: that takes a tenth of the time of all. */
+  private static CommandLine commandLine(@Nullable String only) {
+    CommandLine tool = new CommandLine(new Root());
+    for (String name : only != null && COMMANDS.contains(only) ? List.of(only) : COMMANDS) {
+      tool.addSubcommand(name, command(name));
+    }
+    tool.addSubcommand("help", new HelpCommand());
+    Converters.register(tool);
+    return tool;
+  }
+
+  private static Object command(String name) {
+    return switch (name) {
+      case "ps" -> new PsCommand();
+      case "state" -> new StateCommand();
+      case "lock" -> new Transitions.Lock();
+      case "checkpoint" -> new Transitions.Checkpoint();
+      case "restore" -> new Transitions.Restore();
+      case "unlock" -> new Transitions.Unlock();
+      case "toggle" -> new Transitions.Toggle();
+      case "suspend" -> new Transitions.Suspend();
+      case "resume" -> new Transitions.Resume();
+      case "dump" -> new DumpCommand();
+      case "restore-image" -> new RestoreImageCommand();
+      case "snapshot" -> new SnapshotCommand();
+      case "images" -> new ImagesCommand();
+      case "launch" -> new LaunchCommand();
+      case "recover" -> new RecoverCommand();
+      case "doctor" -> new DoctorCommand();
+      case "completion" -> new CompletionCommand();
+      default -> throw new IllegalArgumentException(name);
+    };
+  }
+}

@@ -1,0 +1,50 @@
+package dev.gpuprocess.examples.cli;
+
+import dev.gpuprocess.options.DumpOptions;
+import org.jspecify.annotations.Nullable;
+import picocli.CommandLine.Option;
+
+/** The options of commands that write an image. */
+final class DumpArguments {
+
+  @Option(names = "--label", paramLabel = "TEXT", description = "A label for the image.")
+  private @Nullable String label;
+
+  @Option(names = "--tcp-established", description = "Dump established TCP connections too.")
+  private boolean tcpEstablished;
+
+  @Option(names = "--shell-job", description = "The process belongs to the session of a shell.")
+  private boolean shellJob;
+
+  @Option(names = "--file-locks", description = "Dump file locks too.")
+  private boolean fileLocks;
+
+  @Option(names = "--link-remap", description = "Dump open files that were unlinked.")
+  private boolean linkRemap;
+
+  @Option(
+      names = "--ghost-limit",
+      paramLabel = "BYTES",
+      description = "The largest unlinked file that is copied into the image.")
+  private @Nullable Long ghostLimit;
+
+  DumpOptions options(Session session) {
+    DumpOptions.Builder options =
+        DumpOptions.builder()
+            .cancellation(session.cancellation())
+            .criu(
+                criu -> {
+                  criu.tcpEstablished(tcpEstablished)
+                      .shellJob(shellJob)
+                      .fileLocks(fileLocks)
+                      .linkRemap(linkRemap);
+                  if (ghostLimit != null) {
+                    criu.ghostLimit(ghostLimit);
+                  }
+                });
+    if (label != null) {
+      options.label(label);
+    }
+    return options.build();
+  }
+}

@@ -1,0 +1,161 @@
+package dev.gpuprocess.examples.cli;
+
+import dev.gpuprocess.LaunchedProcess;
+import dev.gpuprocess.SnapshotPlan;
+import dev.gpuprocess.options.LaunchOptions;
+import dev.gpuprocess.options.LaunchOptions.Output.Kind;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.PrintStream;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import org.jspecify.annotations.Nullable;
+import picocli.CommandLine.Command;
+import picocli.CommandLine.Option;
+import picocli.CommandLine.Parameters;
+
+/** Starts a command so that it can be dumped. */
+@Command(
+    name = "launch",
+    description = {
+      "Start a command in a session of its own, so that it can be dumped.",
+      "The exit code is that of the command, also after a dump and a restore, or 128 and the signal."
+    })
+final class LaunchCommand extends CliCommand {
+
+  /** How often a cancellation is looked at. */
+  private static final Duration LOOK = Duration.ofMillis(200);
+
+  private static final int SIGNALLED = 128;
+
+  @Option(names = "--detach", description = "Print the pid and return; the command runs on.")
+  private boolean detach;
+
+  @Option(
+      names = "--isolated",
+      description = "Give it namespaces of its own, so that pids are free.")
+  private boolean isolated;
+
+  @Option(
+      names = "--drop-inherited-gpu",
+      description = "Make forked workers release the GPU descriptors that they inherit.")
+  private boolean dropInheritedGpu;
+
+  @Option(names = "--directory", paramLabel = "DIR", description = "The working directory.")
+  private @Nullable Path directory;
+
+  @Option(names = "--output", paramLabel = "FILE", description = "Append its output to this file.")
+  private @Nullable Path outputFile;
+
+  @Option(
+      names = "--images",
+      paramLabel = "STORE",
+      description = "Make the snapshots that the command requests, in this directory.")
+  private @Nullable Path images;
+
+  @Option(
+      names = "--grace",
+      paramLabel = "TIME",
+      description = "After Ctrl-C or --timeout: time from SIGTERM to SIGKILL; 10s by default.")
+  private Duration grace = Duration.ofSeconds(10);
+
+  @Parameters(paramLabel = "COMMAND", arity = "1..*", description = "The command, after --.")
+  private List<String> command = List.of();
+
+  @Override
+  int run(Session session) {
+    LaunchOptions options = options();
+    LaunchedProcess launched =
+        images == null
+            ? session.machine().launch(options)
+            : session
+                .machine()
+                .launch(options, SnapshotPlan.into(session.machine().store(images)).build());
+    Map<String, @Nullable Object> value = new LinkedHashMap<>();
+    value.put("pid", launched.identity().pid());
+    if (detach) {
+      session.output().result(value, String.valueOf(launched.identity().pid()));
+      return ExitCode.DONE.code();
+    }
+    Thread output = copy(launched.output(), System.out);
+    Thread error = copy(launched.error(), System.err);
+    Optional<LaunchedProcess.Exit> exit = awaitExit(session, launched);
+    join(output);
+    join(error);
+    return exit.map(LaunchCommand::code).orElse(ExitCode.PROBLEM.code());
+  }
+
+  private LaunchOptions options() {
+    LaunchOptions.Builder options =
+        LaunchOptions.builder(
+                command.get(0), command.subList(1, command.size()).toArray(String[]::new))
+            .survivesExit(detach)
+            .isolated(isolated)
+            .dropInheritedGpu(dropInheritedGpu);
+    if (directory != null) {
+      options.directory(directory);
+    }
+    if (outputFile != null) {
+      options.output(LaunchOptions.Output.appendTo(outputFile));
+    } else if (!detach) {
+      options.output(LaunchOptions.Output.toCaller()).error(LaunchOptions.Output.toCaller());
+    } else {
+      options.output(new LaunchOptions.Output(Kind.NOWHERE, null));
+    }
+    return options.build();
+  }
+
+  private Optional<LaunchedProcess.Exit> awaitExit(Session session, LaunchedProcess launched) {
+    while (true) {
+      Optional<LaunchedProcess.Exit> exit = launched.awaitExit(LOOK);
+      if (exit.isPresent()) {
+        return exit;
+      }
+      if (session.isCancelled()) {
+        return launched.end(grace);
+      }
+    }
+  }
+
+  private static int code(LaunchedProcess.Exit exit) {
+    if (exit.signal().isPresent()) {
+      return SIGNALLED + exit.signal().getAsInt();
+    }
+    return exit.code().orElse(ExitCode.PROBLEM.code());
+  }
+
+  private static @Nullable Thread copy(Optional<InputStream> from, PrintStream to) {
+    if (from.isEmpty()) {
+      return null;
+    }
+    Thread copier =
+        new Thread(
+            () -> {
+              try (InputStream in = from.get()) {
+                in.transferTo(to);
+                to.flush();
+              } catch (IOException e) {
+                to.flush(); // the pipe was closed with the process
+              }
+            },
+            "gpuprocess output");
+    copier.setDaemon(true);
+    copier.start();
+    return copier;
+  }
+
+  private static void join(@Nullable Thread copier) {
+    if (copier == null) {
+      return;
+    }
+    try {
+      copier.join(LOOK.toMillis()); // a descendant may hold the pipe open
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+    }
+  }
+}

@@ -1,0 +1,50 @@
+package dev.gpuprocess.examples.cli;
+
+import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.options.Cancellation;
+import java.io.ByteArrayOutputStream;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
+import java.util.List;
+import java.util.stream.Stream;
+
+/**
+ * What a call of the command line returned and printed.
+ *
+ * @param code the exit code
+ * @param out standard output
+ * @param err standard error
+ */
+record Call(int code, String out, String err) {
+
+  /** Runs a command in this JVM. */
+  static Call of(GpuCheckpoints machine, Object... args) {
+    return of(machine, new Cancellation(), args);
+  }
+
+  static Call of(GpuCheckpoints machine, Cancellation cancellation, Object... args) {
+    ByteArrayOutputStream out = new ByteArrayOutputStream();
+    ByteArrayOutputStream err = new ByteArrayOutputStream();
+    int code =
+        new CommandLineTool(() -> machine, cancellation, stream(out), stream(err)).run(words(args));
+    return new Call(
+        code, out.toString(StandardCharsets.UTF_8), err.toString(StandardCharsets.UTF_8));
+  }
+
+  /** Runs a call of a program that is imitated. */
+  static Call as(String name, GpuCheckpoints machine, Object... args) {
+    ByteArrayOutputStream out = new ByteArrayOutputStream();
+    ByteArrayOutputStream err = new ByteArrayOutputStream();
+    int code = new CompatibleForms(machine.cuda(), stream(out), stream(err)).run(name, words(args));
+    return new Call(
+        code, out.toString(StandardCharsets.UTF_8), err.toString(StandardCharsets.UTF_8));
+  }
+
+  private static List<String> words(Object... args) {
+    return Stream.of(args).map(Object::toString).toList();
+  }
+
+  private static PrintStream stream(ByteArrayOutputStream bytes) {
+    return new PrintStream(bytes, true, StandardCharsets.UTF_8);
+  }
+}

@@ -1,0 +1,227 @@
+package dev.gpuprocess.examples.cli;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.google.gson.JsonElement;
+import com.google.gson.JsonParser;
+import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.contract.RequiresCriu;
+import dev.gpuprocess.examples.demo.Await;
+import dev.gpuprocess.fixtures.Counter;
+import dev.gpuprocess.fixtures.Fault;
+import dev.gpuprocess.fixtures.Signal;
+import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.fixtures.SimulatedGpu;
+import dev.gpuprocess.fixtures.Workload;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** The commands on a simulated machine, with real CRIU where images are made. */
+@SimulatedGpu
+class CommandLineTest {
+
+  private static final int SIGINT_CODE = 130;
+
+  @TempDir private Path directory;
+
+  private static Call done(GpuCheckpoints machine, Object... args) {
+    Call call = Call.of(machine, args);
+    assertEquals(0, call.code(), call::toString);
+    return call;
+  }
+
+  private static JsonElement json(GpuCheckpoints machine, Object... args) {
+    List<Object> all = new ArrayList<>(List.of(args));
+    all.add("--json");
+    return JsonParser.parseString(done(machine, all.toArray()).out());
+  }
+
+  private static void assertState(String state, GpuCheckpoints machine, Counter counter) {
+    assertEquals(state + "\n", done(machine, "state", counter.pid()).out());
+  }
+
+  @Test
+  void changesTheStateStepByStep(GpuCheckpoints machine, Counter counter) {
+    assertState("running", machine, counter);
+    done(machine, "lock", counter.pid(), "--lock-timeout", "30s");
+    assertState("locked", machine, counter);
+    done(machine, "checkpoint", counter.pid());
+    assertState("checkpointed", machine, counter);
+    done(machine, "restore", counter.pid());
+    done(machine, "unlock", counter.pid());
+    assertEquals(101, counter.increment());
+    String toggled = done(machine, "toggle", counter.pid()).out();
+    assertTrue(toggled.contains("running -> checkpointed"), toggled);
+    done(machine, "toggle", counter.pid());
+    done(machine, "suspend", counter.pid(), "--label", "job-42");
+    assertEquals(
+        "job-42",
+        json(machine, "state", counter.pid()).getAsJsonObject().get("label").getAsString());
+    done(machine, "resume", counter.pid(), "--gpus", "same");
+    assertEquals(102, counter.increment());
+  }
+
+  @Test
+  void printsTheSameValuesAsJson(GpuCheckpoints machine, Counter counter) {
+    var suspended = json(machine, "suspend", counter.pid()).getAsJsonObject();
+    assertEquals("running", suspended.get("before").getAsString());
+    assertEquals("checkpointed", suspended.get("after").getAsString());
+    assertTrue(suspended.get("bytes").getAsLong() >= 16 << 20, suspended::toString);
+    assertFalse(suspended.getAsJsonArray("steps").isEmpty());
+    var listed = json(machine, "ps").getAsJsonArray().get(0).getAsJsonObject();
+    assertEquals(counter.pid(), listed.get("pid").getAsLong());
+    assertEquals("checkpointed", listed.get("state").getAsString());
+    var members = json(machine, "state", counter.pid(), "--members").getAsJsonArray();
+    assertEquals(counter.pid(), members.get(0).getAsJsonObject().get("pid").getAsLong());
+    String table = done(machine, "ps").out();
+    assertTrue(table.startsWith("PID "), table);
+    assertTrue(table.contains("checkpointed"), table);
+    assertTrue(json(machine, "recover").isJsonArray());
+  }
+
+  @Test
+  void hasAnExitCodeForEachGroup(
+      GpuCheckpoints machine, SimulatedDriver driver, Counter counter, Workload idle) {
+    assertEquals(2, Call.of(machine).code());
+    assertEquals(2, Call.of(machine, "frobnicate").code());
+    assertEquals(2, Call.of(machine, "state").code());
+    assertEquals(2, Call.of(machine, "suspend", counter.pid(), "--timeout", "soon").code());
+    assertEquals(2, Call.of(machine, "images").code());
+    assertEquals(4, Call.of(machine, "checkpoint", counter.pid()).code());
+    assertEquals(4, Call.of(machine, "images", "verify", directory).code());
+    assertEquals(5, Call.of(machine, "state", idle.pid()).code());
+    driver.faults(Fault.in("cuCheckpointProcessLock").answers(600));
+    Call busy = Call.of(machine, "suspend", counter.pid(), "--json");
+    assertEquals(3, busy.code(), busy::toString);
+    var error = JsonParser.parseString(busy.out()).getAsJsonObject().get("error").getAsJsonObject();
+    assertEquals("RETRY_LATER", error.get("group").getAsString());
+    assertEquals("running", error.get("state").getAsString());
+    driver.clearFaults();
+    GpuCheckpoints none = machine.toBuilder().cuda(directory).build();
+    assertEquals(6, Call.of(none, "state", counter.pid()).code());
+    assertEquals(1, Call.of(none, "doctor").code());
+  }
+
+  @Test
+  void endsAfterTheTimeout(GpuCheckpoints machine, SimulatedDriver driver, Counter counter) {
+    driver.faults(Fault.in("cuCheckpointProcessLock").hangs(Duration.ofSeconds(3)));
+    Call call = Call.of(machine, "suspend", counter.pid(), "--timeout", "300ms");
+    assertEquals(3, call.code(), call::toString);
+    driver.clearFaults();
+    assertTrue(call.err().contains("was left as: "), call::toString);
+    assertEquals(101, counter.increment());
+  }
+
+  @Test
+  @RequiresCriu
+  void makesAndUsesImages(GpuCheckpoints machine, Counter counter) {
+    Path store = directory.resolve("store");
+    assertEquals(101, counter.increment());
+    done(machine, "snapshot", counter.pid(), store, "--store", "--label", "job-42");
+    done(machine, "snapshot", counter.pid(), store, "--store");
+    var listed = json(machine, "images", "list", store).getAsJsonArray();
+    assertEquals(2, listed.size());
+    String newest = listed.get(0).getAsJsonObject().get("image").getAsString();
+    done(machine, "images", "verify", newest);
+    var described = json(machine, "images", "describe", newest).getAsJsonObject();
+    assertEquals(counter.pid(), described.get("pid").getAsLong());
+    assertFalse(described.getAsJsonArray("processes").isEmpty());
+    assertTrue(done(machine, "images", "describe", newest).out().contains("KERNEL"));
+    done(machine, "images", "copy", newest, directory.resolve("copy"));
+    assertEquals(1, json(machine, "images", "prune", store, "--keep", 1).getAsJsonArray().size());
+    Path image = directory.resolve("image");
+    done(machine, "dump", counter.pid(), image);
+    assertFalse(counter.isAlive());
+    assertEquals(5, Call.of(machine, "state", counter.pid()).code());
+    done(machine, "restore-image", image, "--suspended");
+    assertState("checkpointed", machine, counter);
+    done(machine, "resume", counter.pid());
+    assertEquals(102, counter.increment());
+  }
+
+  @Test
+  void launchesACommandAndReturnsItsExitCode(GpuCheckpoints machine) {
+    assertEquals(7, Call.of(machine, "launch", "--", "sh", "-c", "exit 7").code());
+    assertEquals(143, Call.of(machine, "launch", "--", "sh", "-c", "kill -TERM $$").code());
+    assertEquals(4, Call.of(machine, "launch", "--", directory + "/none").code());
+  }
+
+  @Test
+  void printsACompletionThatBashReads(GpuCheckpoints machine) throws Exception {
+    String script = done(machine, "completion").out();
+    assertTrue(script.contains("restore-image"), script);
+    Path file = Files.writeString(directory.resolve("completion"), script);
+    Process bash =
+        new ProcessBuilder("bash", "-c", ". \"$0\" && complete -p gpuprocess", file.toString())
+            .inheritIO()
+            .start();
+    assertEquals(0, bash.waitFor());
+  }
+
+  /** A real process, as its shutdown hook belongs to the JVM. */
+  @Test
+  void isCancelledBySigint(GpuCheckpoints machine, SimulatedDriver driver, Counter counter)
+      throws Exception {
+    driver.faults(Fault.in("cuCheckpointProcessLock").hangs(Duration.ofSeconds(20)));
+    Path err = directory.resolve("err");
+    Process child =
+        new ProcessBuilder(
+                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                "-XX:TieredStopAtLevel=1",
+                "-Dgpuprocess.driver.dir=" + driver.directory(),
+                "-Dgpuprocess.state.dir=" + machine.stateDirectory(),
+                "-Dorg.slf4j.simpleLogger.defaultLogLevel=trace",
+                "-cp",
+                System.getProperty("java.class.path"),
+                "dev.gpuprocess.examples.cli.Main",
+                "suspend",
+                Long.toString(counter.pid()),
+                "--lock-timeout",
+                "60s")
+            .redirectError(err.toFile())
+            .redirectOutput(directory.resolve("out").toFile())
+            .start();
+    try {
+      // The journal has an entry before the driver is called.
+      assertTrue(
+          Await.until(Duration.ofSeconds(40), () -> isLocking(machine, counter)), () -> text(err));
+      Signal.send("INT", child.pid());
+      assertTrue(child.waitFor(40, TimeUnit.SECONDS), () -> text(err));
+      assertEquals(SIGINT_CODE, child.exitValue(), () -> text(err));
+      assertTrue(text(err).contains("was left as: "), () -> text(err));
+    } finally {
+      child.destroyForcibly();
+      driver.clearFaults();
+    }
+    assertEquals(101, counter.increment());
+  }
+
+  private static boolean isLocking(GpuCheckpoints machine, Counter counter) {
+    try (Stream<Path> entries = Files.list(machine.stateDirectory())) {
+      return entries
+          .filter(entry -> entry.toString().endsWith(".process"))
+          .anyMatch(entry -> text(entry).contains("target.pid=" + counter.pid()));
+    } catch (IOException notThereYet) {
+      return false;
+    }
+  }
+
+  private static String text(Path file) {
+    try {
+      return Files.readString(file, StandardCharsets.UTF_8);
+    } catch (IOException e) {
+      return e.toString();
+    }
+  }
+}
