@@ -235,7 +235,8 @@ public final class GpuCheckpoints {
    * @return the checkpointed process
    * @throws dev.gpuprocess.error.OperationInProgressException when another verb was at work until
    *     the deadline
-   * @throws FixAndRetryException with reason WRONG_STATE when the driver has given the process up, or refuses to restore it
+   * @throws FixAndRetryException with reason WRONG_STATE when the driver has given the process up,
+   *     or refuses to restore it
    * @throws dev.gpuprocess.error.GpuCheckpointException as {@link #inspect} and {@link
    *     RunningProcess#suspend(SuspendOptions)}
    */

@@ -127,7 +127,8 @@ public sealed interface GpuProcess
    *
    * @param pid of the root
    * @return the checkpointed process
-   * @throws dev.gpuprocess.error.WrongStateException when the driver has given the process up
+   * @throws dev.gpuprocess.error.FixAndRetryException with reason WRONG_STATE when the driver has
+   *     given the process up
    * @throws dev.gpuprocess.error.GpuCheckpointException as {@link GpuCheckpoints#suspend(long,
    *     dev.gpuprocess.options.SuspendOptions)}
    * @see GpuCheckpoints#suspend(long)

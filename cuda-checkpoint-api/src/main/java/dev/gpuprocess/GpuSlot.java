@@ -101,7 +101,8 @@ public final class GpuSlot implements AutoCloseable {
    *     while it waited
    * @throws PoisonedProcessException when the process ran out of GPU memory when it was brought
    *     back; it is no longer in the queue
-   * @throws dev.gpuprocess.error.WrongStateException when the driver has given the process up
+   * @throws dev.gpuprocess.error.FixAndRetryException with reason WRONG_STATE when the driver has
+   *     given the process up
    * @throws dev.gpuprocess.error.StateDirectoryException when the queue cannot be recorded; the
    *     process was not entered
    * @throws dev.gpuprocess.error.GpuCheckpointException as {@link GpuCheckpoints#inspect}; the

@@ -3,8 +3,8 @@ package dev.gpuprocess;
 import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.NoSuchProcessException;
-import dev.gpuprocess.error.WrongStateException;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.RestoreOptions;
@@ -68,7 +68,8 @@ record SlotMoves(GpuCheckpoints checkpoints) {
   /**
    * Returns where the memory of a process is.
    *
-   * @throws WrongStateException when the driver cannot bring the process back
+   * @throws FixAndRetryException with reason WRONG_STATE when the driver cannot bring the process
+   *     back
    */
   static Place place(GpuProcess process) {
     if (process instanceof CheckpointedProcess) {
@@ -78,7 +79,8 @@ record SlotMoves(GpuCheckpoints checkpoints) {
       return Place.GPU;
     }
     ProcessState state = process.state();
-    throw new WrongStateException(
+    throw new FixAndRetryException(
+        FixAndRetryException.Reason.WRONG_STATE,
         "%s cannot take turns: end it, or replace it by its image".formatted(process),
         new Failure("enqueue", process.pid(), state, state, Duration.ZERO, null, null));
   }
@@ -102,7 +104,8 @@ record SlotMoves(GpuCheckpoints checkpoints) {
     if (found instanceof CheckpointedProcess checkpointed) {
       return checkpointed.dump(image, DumpOptions.builder().cancellation(by).build());
     }
-    throw new WrongStateException(
+    throw new FixAndRetryException(
+        FixAndRetryException.Reason.WRONG_STATE,
         "%s is not suspended any more, so it is not dumped".formatted(found),
         new Failure("dump", found.pid(), found.state(), found.state(), Duration.ZERO, null, null));
   }

@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.image;
 
+import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.image.PruneReport;
 import dev.gpuprocess.internal.state.ImageEntry;
@@ -106,7 +107,12 @@ public final class Retention {
           newest,
           image -> {
             try {
-              remove(image, newest, removed).ifPresent(why -> spared.put(image.path(), why));
+              Optional<String> obstacle = remove(image);
+              obstacle.ifPresent(why -> spared.put(image.path(), why));
+              if (obstacle.isEmpty()) {
+                LOG.info("{} is removed: {} supersedes it", image.path(), newest.path());
+                removed.add(image.path());
+              }
             } catch (IOException | ImageException e) {
               spared.put(image.path(), "cannot be removed: " + e.getMessage());
             }
@@ -145,10 +151,10 @@ public final class Retention {
         image,
         each -> {
           try {
-            outcome.add(remove(each, each, false, new ArrayList<>()));
+            outcome.add(remove(each));
           } catch (IOException e) {
             throw new ImageException(
-                ImageException.Reason.DIRECTORY,
+                ImageException.Reason.UNWRITABLE,
                 "%s cannot be removed: %s".formatted(each.path(), e),
                 Failure.of("remove", each.manifest().pid()),
                 e);
@@ -174,21 +180,14 @@ public final class Retention {
    * @return the reason why it stays, as the end of a sentence about it
    * @throws IOException when it cannot be removed
    */
-  private Optional<String> remove(ImageDirectory image, ImageDirectory newest, List<Path> removed)
-      throws IOException {
-    Optional<String> obstacle;
+  private Optional<String> remove(ImageDirectory image) throws IOException {
     try {
-      obstacle = new ImageRemoval(image, store.key()).run();
+      return new ImageRemoval(image, store.key()).run();
     } catch (IOException | ImageException e) {
       if (Files.notExists(image.path(), LinkOption.NOFOLLOW_LINKS)) {
         return Optional.empty();
       }
       throw e;
     }
-    if (obstacle.isEmpty()) {
-      LOG.info("{} is removed: {} supersedes it", image.path(), newest.path());
-      removed.add(image.path());
-    }
-    return obstacle;
   }
 }
