@@ -107,14 +107,16 @@ public final class Retention {
           newest,
           image -> {
             try {
-              Optional<String> obstacle = remove(image);
+              Optional<String> obstacle = new ImageRemoval(image, store.key()).run();
               obstacle.ifPresent(why -> spared.put(image.path(), why));
               if (obstacle.isEmpty()) {
                 LOG.info("{} is removed: {} supersedes it", image.path(), newest.path());
                 removed.add(image.path());
               }
             } catch (IOException | ImageException e) {
-              spared.put(image.path(), "cannot be removed: " + e.getMessage());
+              if (!isGone(image)) {
+                spared.put(image.path(), "cannot be removed: " + e.getMessage());
+              }
             }
           });
     }
@@ -151,13 +153,16 @@ public final class Retention {
         image,
         each -> {
           try {
-            outcome.add(remove(each));
-          } catch (IOException e) {
-            throw new ImageException(
-                ImageException.Reason.UNWRITABLE,
-                "%s cannot be removed: %s".formatted(each.path(), e),
-                Failure.of("remove", each.manifest().pid()),
-                e);
+            outcome.add(new ImageRemoval(each, store.key()).run());
+          } catch (IOException | ImageException e) {
+            if (!isGone(each)) {
+              throw new ImageException(
+                  ImageException.Reason.UNWRITABLE,
+                  "%s cannot be removed: %s".formatted(each.path(), e.getMessage()),
+                  Failure.of("remove", each.manifest().pid()),
+                  e);
+            }
+            outcome.add(Optional.empty());
           }
         });
     return outcome.get(0);
@@ -174,20 +179,8 @@ public final class Retention {
     }
   }
 
-  /**
-   * Removes an image, unless it is in use or another controller has removed it.
-   *
-   * @return the reason why it stays, as the end of a sentence about it
-   * @throws IOException when it cannot be removed
-   */
-  private Optional<String> remove(ImageDirectory image) throws IOException {
-    try {
-      return new ImageRemoval(image, store.key()).run();
-    } catch (IOException | ImageException e) {
-      if (Files.notExists(image.path(), LinkOption.NOFOLLOW_LINKS)) {
-        return Optional.empty();
-      }
-      throw e;
-    }
+  /** Returns whether another controller has removed an image. */
+  private static boolean isGone(ImageDirectory image) {
+    return Files.notExists(image.path(), LinkOption.NOFOLLOW_LINKS);
   }
 }

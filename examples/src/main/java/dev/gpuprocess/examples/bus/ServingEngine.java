@@ -19,7 +19,7 @@ import java.util.function.BooleanSupplier;
  * A process that answers HTTP requests from its GPU memory ({@code serving_engine.py}). The process
  * is not a child of this JVM. The object remains valid when CRIU has restored the process.
  */
-final class ServingEngine implements AutoCloseable {
+public final class ServingEngine implements AutoCloseable {
 
   /** The shell stays as parent, to reap the process at once; not every init does. */
   private static final String KEEPER = "setsid python3 \"$@\" & wait";
@@ -43,8 +43,8 @@ final class ServingEngine implements AutoCloseable {
    * @param host its host memory
    * @param framework {@code torch} or {@code cupy}; not used on a simulated machine
    */
-  static ServingEngine start(Machine machine, Path directory, Size gpu, Size host, String framework)
-      throws IOException {
+  public static ServingEngine start(
+      Machine machine, Path directory, Size gpu, Size host, String framework) throws IOException {
     Path script = directory.resolve("serving_engine.py");
     Path ready = directory.resolve("ready");
     Path errors = directory.resolve("errors");
@@ -85,12 +85,13 @@ final class ServingEngine implements AutoCloseable {
     }
   }
 
-  int pid() {
+  /** Returns the pid of the engine. */
+  public int pid() {
     return pid;
   }
 
   /** Requests an answer, with a checksum that the GPU computes now. */
-  String answer() throws IOException {
+  public String answer() throws IOException {
     return get("/");
   }
 

@@ -5,14 +5,14 @@ package dev.gpuprocess.examples.bus;
  *
  * @param mebibytes at least 1
  */
-record Size(int mebibytes) {
+public record Size(int mebibytes) {
 
   /**
    * Parses a size.
    *
    * @param text such as {@code 512m} or {@code 16g}; without a letter in GiB
    */
-  static Size of(String text) {
+  public static Size of(String text) {
     int number = Integer.parseInt(text.replaceFirst("[gm]$", ""));
     return new Size(text.endsWith("m") ? number : Math.multiplyExact(number, 1024));
   }

@@ -41,6 +41,16 @@ record TrainingProgram(
         Map.of());
   }
 
+  /** The same without PyTorch and without loaders, for a simulated GPU. */
+  static TrainingProgram withoutPyTorch(int steps, int mebibytes, Map<String, String> environment) {
+    return new TrainingProgram(
+        "driver_trainer.py",
+        List.of(PYTHON),
+        steps,
+        List.of(Integer.toString(mebibytes)),
+        environment);
+  }
+
   /** A script started by Accelerate. */
   static TrainingProgram accelerated(String script, int steps) {
     List<String> launcher =
