@@ -29,8 +29,8 @@ public final class GpuPreemption {
 
   private static final int STEPS_BETWEEN = 10;
 
-  /** The steps that the training does while it enters the slot, and in the end. */
-  private static final int SPARE_STEPS = 200;
+  /** The training goes on while it enters the slot, and until each of its suspends begins. */
+  private static final int STEPS_FOR_EACH = 50;
 
   private static final Duration PATIENCE = Duration.ofMinutes(1);
 
@@ -82,7 +82,7 @@ public final class GpuPreemption {
   /** Returns whether all answers and losses were those of the programs alone. */
   boolean run(int times) throws IOException {
     out.println(machine.headline("gpu-preempt"));
-    int steps = times * STEPS_BETWEEN + SPARE_STEPS;
+    int steps = (times + 3) * STEPS_FOR_EACH;
     machine.checkpoints().prepare();
     try (Scratch scratch = Scratch.create()) {
       List<String> expected;
