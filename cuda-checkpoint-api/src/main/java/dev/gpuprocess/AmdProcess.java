@@ -116,7 +116,8 @@ public final class AmdProcess {
    *     DumpOptions)}
    */
   public AmdImage dump(Path directory, DumpOptions options) {
-    return AmdImage.of(self.tree().context, Dump.of(self, directory, options));
+    return AmdImage.of(
+        self.tree().context, Dump.of(self, directory, options, InstantSource.system()));
   }
 
   /**

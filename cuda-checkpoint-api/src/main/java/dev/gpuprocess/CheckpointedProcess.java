@@ -10,6 +10,7 @@ import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.options.Timeouts;
 import java.nio.file.Path;
+import java.time.InstantSource;
 import java.util.Set;
 import java.util.function.Supplier;
 
@@ -187,7 +188,12 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
    * @throws dev.gpuprocess.error.StaleStateException when the process is not checkpointed any more
    */
   public ProcessImage dump(Path directory, DumpOptions options) {
-    return ProcessImage.of(self.tree().context, Dump.of(self, directory, options));
+    return dump(directory, options, InstantSource.system());
+  }
+
+  /** The same with a clock that sets the time in the manifest. */
+  ProcessImage dump(Path directory, DumpOptions options, InstantSource clock) {
+    return ProcessImage.of(self.tree().context, Dump.of(self, directory, options, clock));
   }
 
   /**

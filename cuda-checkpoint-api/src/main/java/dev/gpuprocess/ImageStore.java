@@ -399,6 +399,23 @@ public final class ImageStore {
   }
 
   /**
+   * Writes a suspended process to disk as the next image of this store, after which it is gone.
+   *
+   * @param process of the same settings as this store
+   * @param options how to dump
+   * @return the image
+   * @throws ImageException with reason DIRECTORY when this store cannot be used
+   * @throws dev.gpuprocess.error.GpuCheckpointException as {@link CheckpointedProcess#dump(Path,
+   *     DumpOptions)}
+   * @throws IllegalArgumentException when the process is of settings with another image key
+   * @see #dump(RunningProcess, DumpOptions)
+   */
+  public ProcessImage dump(CheckpointedProcess process, DumpOptions options) {
+    ImageNaming.Place place = placeFor(process);
+    return noted(process.dump(place.directory(), options, InstantSource.fixed(place.created())));
+  }
+
+  /**
    * Makes a snapshot of a process as the next image of this store.
    *
    * @param process of the same settings as this store
@@ -428,10 +445,10 @@ public final class ImageStore {
         process.snapshot(place.directory(), options, InstantSource.fixed(place.created())));
   }
 
-  private ImageNaming.Place placeFor(RunningProcess process) {
+  private ImageNaming.Place placeFor(LiveProcess process) {
     requireFor(process.self.tree().context);
     make();
-    return next(process.pid());
+    return next(process.self.tree().root.pid());
   }
 
   private ProcessImage noted(ProcessImage image) {

@@ -2,6 +2,7 @@ package dev.gpuprocess;
 
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.OperationCancelledException;
+import dev.gpuprocess.internal.image.ImageNaming;
 import dev.gpuprocess.internal.slot.QueuedProcess;
 import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.internal.time.Durations;
@@ -37,9 +38,9 @@ final class SlotDump {
   void run() {
     Deadline lasted = Deadline.after(Durations.LONGEST);
     try {
-      Path image = store.next(process.pid()).directory();
-      slot.recordImage(process, image);
-      store.made(moves.dump(process.process(), image, by));
+      ImageNaming.Place place = store.next(process.pid());
+      slot.recordImage(process, place.directory());
+      store.made(moves.dump(process.process(), place, by));
       slot.dumped(process, lasted.elapsed());
     } catch (RuntimeException | Error e) {
       settle(e, lasted);

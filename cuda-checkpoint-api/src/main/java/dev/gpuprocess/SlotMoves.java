@@ -5,6 +5,7 @@ import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.NoSuchProcessException;
+import dev.gpuprocess.internal.image.ImageNaming;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.RestoreOptions;
@@ -15,6 +16,7 @@ import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.report.SlotProcess.Place;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.time.InstantSource;
 import java.util.Map;
 import java.util.Set;
 import java.util.stream.Collectors;
@@ -99,10 +101,13 @@ record SlotMoves(GpuCheckpoints checkpoints) {
   }
 
   /** Writes a suspended process to disk. */
-  ProcessImage dump(ProcessIdentity process, Path image, Cancellation by) {
+  ProcessImage dump(ProcessIdentity process, ImageNaming.Place place, Cancellation by) {
     GpuProcess found = look(process);
     if (found instanceof CheckpointedProcess checkpointed) {
-      return checkpointed.dump(image, DumpOptions.builder().cancellation(by).build());
+      return checkpointed.dump(
+          place.directory(),
+          DumpOptions.builder().cancellation(by).build(),
+          InstantSource.fixed(place.created()));
     }
     throw new FixAndRetryException(
         FixAndRetryException.Reason.WRONG_STATE,

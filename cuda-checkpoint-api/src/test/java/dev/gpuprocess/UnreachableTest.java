@@ -12,7 +12,9 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 import dev.gpuprocess.contract.FrozenGroup;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.error.FixAndRetryException;
+import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.NoSuchProcessException;
+import dev.gpuprocess.error.NotCudaProcessException;
 import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.error.ProcessUnfitException;
 import dev.gpuprocess.fixtures.Counter;
@@ -181,5 +183,17 @@ record UnreachableTest(SimulatedDriver machine, GpuCheckpoints checkpoints, Coun
   void inspect_processDiesWhileItIsRead_thereIsNone() {
     machine.faults(Fault.in("cuCheckpointProcessGetState").pid(counter.pid()).during().kills());
     assertThrows(NoSuchProcessException.class, () -> checkpoints.inspect(counter.pid()));
+  }
+
+  /** Every job of this machine is below it. */
+  @Test
+  void inspect_processOne_refused() {
+    assumeTrue(
+        ProcFs.ownAncestry().stream().anyMatch(each -> each.pid() == 1),
+        "process 1 is no ancestor of this JVM");
+    GpuCheckpointException refused =
+        assertThrows(NotCudaProcessException.class, () -> checkpoints.inspect(1));
+    assertTrue(String.valueOf(refused.getMessage()).contains("name the root of the job"));
+    assertThrows(NotCudaProcessException.class, () -> checkpoints.process(1).lock());
   }
 }

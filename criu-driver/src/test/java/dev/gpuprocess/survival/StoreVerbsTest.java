@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.ImageStore;
 import dev.gpuprocess.ProcessImage;
@@ -16,6 +17,7 @@ import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.image.ImageKey;
 import dev.gpuprocess.image.StoredImage;
+import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.report.ProcessIdentity;
@@ -89,6 +91,19 @@ class StoreVerbsTest {
   }
 
   @Test
+  void suspendedProcess_isDumpedAsTheNextImage() {
+    ProcessImage snapshot = store.snapshot(process());
+    ProcessImage dumped = store.dump(process().suspend(), DumpOptions.ofDefaults());
+    assertFalse(workload.isAlive());
+    assertEquals(
+        List.of(dumped.directory(), snapshot.directory()),
+        store.list().stream().map(StoredImage::directory).toList());
+    assertTrue(dumped.manifest().created().isAfter(snapshot.manifest().created()));
+    assertEquals(workload.pid(), dumped.resume().pid());
+    assertEquals(OK, workload.verify());
+  }
+
+  @Test
   void storeWithAnotherKey_refusedBeforeAnythingIsTouched() throws IOException {
     Path key = Files.write(directory.resolve("key"), new byte[32]);
     Files.setPosixFilePermissions(key, PosixFilePermissions.fromString("rw-------"));
@@ -97,6 +112,10 @@ class StoreVerbsTest {
     RunningProcess running = process();
     assertThrows(IllegalArgumentException.class, () -> signed.dump(running));
     assertThrows(IllegalArgumentException.class, () -> signed.snapshot(running));
+    try (CheckpointedProcess suspended = running.suspend()) {
+      assertThrows(
+          IllegalArgumentException.class, () -> signed.dump(suspended, DumpOptions.ofDefaults()));
+    }
     assertEquals(List.of(), signed.list());
     assertEquals(OK, workload.verify());
   }

@@ -71,8 +71,9 @@ public final class Dump {
     this.saveFiles = new SaveFileSteps(operation, options);
   }
 
-  /** Dumps a checkpointed process as one verb. */
-  public static DumpedImage of(StateHandle self, Path directory, DumpOptions options) {
+  /** Dumps a checkpointed process as one verb. The clock sets the time in the manifest. */
+  public static DumpedImage of(
+      StateHandle self, Path directory, DumpOptions options, InstantSource clock) {
     Stop.requireNotCancelled(
         options.cancellation(), "dump", self.tree().name(), self.tree().root.pid());
     self.tree().members().forEach(each -> BoundedCall.requireCapacity(each.identity, "dump"));
@@ -86,8 +87,7 @@ public final class Dump {
               operation.measuredBy(steps);
               operation.require(ProcessState.CHECKPOINTED);
               try {
-                ImageDirectory image =
-                    sealed(operation, options, steps, directory, InstantSource.system());
+                ImageDirectory image = sealed(operation, options, steps, directory, clock);
                 steps.rethrow();
                 return new DumpedImage(image, steps.taken(), null);
               } catch (RuntimeException e) {

@@ -38,6 +38,9 @@ public final class TreeSearch {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
+  /** The process from which all others of a pid namespace descend. */
+  private static final int INIT = 1;
+
   /** Each further look means that a verb ended since the look before. */
   private static final int MOST_LOOKS = 10;
 
@@ -65,11 +68,26 @@ public final class TreeSearch {
    * @param verb for exceptions
    * @throws NoSuchProcessException when the process does not exist, and the journal has no member
    *     of its tree
+   * @throws NotCudaProcessException when it is process 1 without CUDA state, and this JVM descends
+   *     from it
    */
   public static TrackedTree find(EngineContext context, long pid, String verb) {
     ProcessIdentity root =
         alive(pid).or(() -> journalled(context, pid)).orElseThrow(() -> absent(context, pid, verb));
-    return TrackedTree.of(context, root, new TreeSearch(context, root, verb).members());
+    TreeSearch search = new TreeSearch(context, root, verb);
+    search.requireNotInit();
+    return TrackedTree.of(context, root, search.members());
+  }
+
+  /** Refuses process 1 if the jobs of others are below it, and not only its own. */
+  private void requireNotInit() {
+    if (root.pid() == INIT
+        && ProcFs.ownAncestry().stream().anyMatch(each -> each.pid() == INIT)
+        && member(root).isEmpty()) {
+      throw new NotCudaProcessException(
+          "process 1 has no CUDA state, and all processes here descend from it: name the root of the job",
+          new Failure(verb, INIT, null, null, Duration.ZERO, CudaResult.NOT_INITIALIZED, null));
+    }
   }
 
   /**
