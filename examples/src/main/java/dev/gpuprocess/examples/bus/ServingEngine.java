@@ -41,7 +41,8 @@ public final class ServingEngine implements AutoCloseable {
    * @param directory the place of its files, which must exist as long as the engine runs
    * @param gpu its GPU memory
    * @param host its host memory
-   * @param framework {@code torch} or {@code cupy}; not used on a simulated machine
+   * @param framework {@code torch}, {@code cupy} or a kind of page-locked memory; not used on a
+   *     simulated machine
    */
   public static ServingEngine start(
       Machine machine, Path directory, Size gpu, Size host, String framework) throws IOException {
@@ -100,7 +101,8 @@ public final class ServingEngine implements AutoCloseable {
     return get("/all");
   }
 
-  private String get(String path) throws IOException {
+  /** Requests what the engine has at a path; the head of its script lists them. */
+  public String get(String path) throws IOException {
     URI uri = URI.create("http://127.0.0.1:" + port + path);
     HttpURLConnection connection = (HttpURLConnection) uri.toURL().openConnection();
     connection.setConnectTimeout(MILLIS);

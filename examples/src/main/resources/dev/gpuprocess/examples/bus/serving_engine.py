@@ -3,11 +3,16 @@
 Holds random data on the GPU and in host memory, and answers GET / on a port of this machine, which it writes to the
 file READY. The answer has a checksum that the GPU computes of all data on the GPU, and a checksum of some data on the
 host. GET /all has the checksums of all data. BACKEND is torch, cupy, or driver without either: then the data is copied
-back to be summed. The program has no support for checkpoints.
+back to be summed. With allocated or registered, followed by any of -portable, -mapped and -combined, the data is in
+page-locked host memory: GET /write writes other data there and has the checksum of what was written, /read that of what
+the CPU reads, /seen those of what the GPU reads, by a copy and at the address that it has on the GPU, and /free has what the
+driver answers when the memory is given back. The program has no support for checkpoints.
 """
 
 import ctypes
+import faulthandler
 import http.server
+import mmap
 import os
 import sys
 import zlib
@@ -54,14 +59,26 @@ class Cupy:
         return sum(int(chunk.sum()) for chunk in self.chunks)
 
 
-class Driver:
-    """The same by the driver's own functions, with the sum made here."""
+class Calls:
+    """The driver's own functions, in a context."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self) -> None:
         self.cuda = ctypes.CDLL("libcuda.so.1")
         context = ctypes.c_void_p()
         self.call("cuInit", 0)
         self.call("cuCtxCreate_v2", ctypes.byref(context), 0, 0)
+
+    def call(self, name: str, *arguments: object) -> None:
+        answer = getattr(self.cuda, name)(*arguments)
+        if answer != 0:
+            raise OSError(f"{name} answers {answer}")
+
+
+class Driver(Calls):
+    """The same by the driver's own functions, with the sum made here."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
         self.chunks = []
         for at in range(0, size, CHUNK):
             data = os.urandom(1 << 20) * (min(CHUNK, size - at) >> 20)
@@ -69,11 +86,6 @@ class Driver:
             self.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(len(data)))
             self.call("cuMemcpyHtoD_v2", address, data, ctypes.c_size_t(len(data)))
             self.chunks.append((address, len(data)))
-
-    def call(self, name: str, *arguments: object) -> None:
-        answer = getattr(self.cuda, name)(*arguments)
-        if answer != 0:
-            raise OSError(f"{name} answers {answer}")
 
     def checksum(self) -> int:
         total = 0
@@ -84,14 +96,68 @@ class Driver:
         return total
 
 
+class PageLocked(Calls):
+    """Page-locked memory of one kind."""
+
+    FLAGS = {"portable": 1, "mapped": 2, "combined": 4}  # as CU_MEMHOSTALLOC_*, CU_MEMHOSTREGISTER_*
+
+    def __init__(self, size: int, kind: str) -> None:
+        super().__init__()
+        faulthandler.enable()
+        self.size = ctypes.c_size_t(size)
+        self.device = ctypes.c_uint64()
+        self.address = ctypes.c_void_p()
+        self.call("cuMemAlloc_v2", ctypes.byref(self.device), self.size)
+        how, *names = kind.split("-")
+        flags = sum(self.FLAGS[name] for name in names)
+        self.free_function = "cuMemFreeHost"
+        if how == "registered":
+            self.own = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            self.address.value = ctypes.addressof(ctypes.c_char.from_buffer(self.own))
+            self.call("cuMemHostRegister_v2", self.address, self.size, flags)
+            self.free_function = "cuMemHostUnregister"
+        else:
+            self.call("cuMemHostAlloc", ctypes.byref(self.address), self.size, flags)
+        self.commands = {"/write": self.write, "/read": self.sum_of_own, "/seen": self.seen, "/free": self.free}
+
+    def write(self) -> str:
+        data = os.urandom(1 << 20) * (self.size.value >> 20)
+        ctypes.memmove(self.address, data, len(data))
+        return str(zlib.crc32(data))
+
+    def sum_of_own(self) -> str:
+        return str(zlib.crc32(ctypes.string_at(self.address, self.size.value)))
+
+    def seen(self) -> str:
+        self.call("cuMemcpyHtoD_v2", self.device, self.address, self.size)
+        by_copy = self.read()
+        mapped = ctypes.c_uint64()
+        self.call("cuMemHostGetDevicePointer_v2", ctypes.byref(mapped), self.address, 0)
+        self.call("cuMemcpyDtoD_v2", self.device, mapped, self.size)
+        return f"{by_copy} {self.read()}"
+
+    def read(self) -> int:
+        data = ctypes.create_string_buffer(self.size.value)
+        self.call("cuMemcpyDtoH_v2", data, self.device, self.size)
+        return zlib.crc32(data)
+
+    def free(self) -> str:
+        return f"{self.free_function} {getattr(self.cuda, self.free_function)(self.address)}"
+
+    def checksum(self) -> int:
+        return zlib.crc32(self.seen().encode())
+
+
 def main(ready: str, gpu: int, host: int, backend: str) -> None:
-    data = {"torch": Torch, "cupy": Cupy, "driver": Driver}[backend](gpu << 20)
+    backends = {"torch": Torch, "cupy": Cupy, "driver": Driver}
+    data = backends[backend](gpu << 20) if backend in backends else PageLocked(gpu << 20, backend)
     memory = bytearray(os.urandom(1 << 20) * host)
 
     class Answers(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
+            command = getattr(data, "commands", {}).get(self.path)
             seen = memory if self.path == "/all" else memory[:: 1 << 21]
-            text = f"{data.checksum()} {zlib.crc32(seen)}\n".encode()
+            text = (command() if command else f"{data.checksum()} {zlib.crc32(seen)}").encode() + b"\n"
             self.send_response(200)
             self.send_header("Content-Length", str(len(text)))
             self.end_headers()
