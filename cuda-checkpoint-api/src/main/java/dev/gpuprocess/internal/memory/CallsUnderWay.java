@@ -55,6 +55,8 @@ final class CallsUnderWay {
   private final ProcessIdentity process;
   private final ProcessMemory memory;
   private final Map<Long, GatePage.Entry> byReturnAddress;
+  private final long leastReturnAddress;
+  private final long mostReturnAddress;
   private final Map<Integer, Usage> seen = new HashMap<>();
 
   /**
@@ -73,6 +75,8 @@ final class CallsUnderWay {
         pages.stream()
             .flatMap(page -> page.entries().stream())
             .collect(Collectors.toMap(GatePage.Entry::returnAddress, entry -> entry, (a, b) -> a));
+    this.leastReturnAddress = byReturnAddress.keySet().stream().mapToLong(a -> a).min().orElse(0);
+    this.mostReturnAddress = byReturnAddress.keySet().stream().mapToLong(a -> a).max().orElse(0);
   }
 
   /**
@@ -189,7 +193,11 @@ final class CallsUnderWay {
 
   private boolean isInside(LongBuffer stack, long stackPointer, boolean asleep) {
     for (int i = 0; i < stack.limit(); i++) {
-      GatePage.Entry entry = byReturnAddress.get(stack.get(i));
+      long word = stack.get(i);
+      if (word < leastReturnAddress || word > mostReturnAddress) {
+        continue; // nearly all words, of many threads
+      }
+      GatePage.Entry entry = byReturnAddress.get(word);
       if (entry != null) {
         long waiting = GatePage.waitAddressBelow(stackPointer + (long) i * Long.BYTES);
         int below = (int) ((waiting - stackPointer) / Long.BYTES);

@@ -14,7 +14,7 @@ import java.util.function.LongPredicate;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** Tests the stacks of running threads, each of which is stopped for a moment. */
+/** Tests the stacks of running threads, which are stopped for a moment. */
 public final class ThreadStacks {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
@@ -22,7 +22,8 @@ public final class ThreadStacks {
   private ThreadStacks() {}
 
   /**
-   * Stops threads, one after the other, and tests the stack of each.
+   * Stops threads and tests the stack of each. All are asked to stop before the first is waited
+   * for, since a thread that waits for a processor stops only when it has one.
    *
    * @param tasks threads of the process
    * @param limit the time for stopping all of them
@@ -42,35 +43,61 @@ public final class ThreadStacks {
         Ptrace::new,
         ptrace -> {
           List<Integer> matching = new ArrayList<>();
+          List<Tracee> stopping = new ArrayList<>();
           for (int task : tasks) {
             // The JDK would take a stop of its child's first thread for the child's exit.
-            boolean skip = ours && task == process.pid();
-            if (skip || matches(process, ptrace, task, end, test)) {
+            if (ours && task == process.pid()) {
               matching.add(task);
+            } else {
+              tried(
+                  process,
+                  task,
+                  matching,
+                  () -> {
+                    Tracee thread = Tracee.seize(ptrace, process, task);
+                    thread.beginInterrupt();
+                    stopping.add(thread);
+                    return false;
+                  });
             }
+          }
+          for (Tracee thread : stopping) {
+            tried(
+                process,
+                thread.task(),
+                matching,
+                () -> {
+                  thread.awaitTrap(end);
+                  boolean passed = test.test(SavedRegisters.settle(thread).get(Name.RSP));
+                  thread.detach();
+                  return passed;
+                });
           }
           return matching;
         });
   }
 
-  private static boolean matches(
-      ProcessIdentity process, Ptrace ptrace, int task, long end, LongPredicate test)
+  /** What is done to a thread; true if it passed the test. */
+  private interface Attempt {
+    boolean run() throws UntraceableException, NativeCallException;
+  }
+
+  private static void tried(
+      ProcessIdentity process, int task, List<Integer> matching, Attempt attempt)
       throws NativeCallException {
     try {
-      Tracee thread = Tracee.seize(ptrace, process, task);
-      thread.beginInterrupt();
-      thread.awaitTrap(end);
-      boolean passed = test.test(SavedRegisters.settle(thread).get(Name.RSP));
-      thread.detach();
-      return passed;
+      if (attempt.run()) {
+        matching.add(task);
+      }
     } catch (UntraceableException e) {
       LOG.debug("thread {} of process {} was not stopped", task, process.pid(), e);
-      return e.reason() != Reason.GONE;
-    } catch (NativeCallException e) {
-      if (e.isGone()) {
-        return false;
+      if (e.reason() != Reason.GONE) {
+        matching.add(task);
       }
-      throw e;
+    } catch (NativeCallException e) {
+      if (!e.isGone()) {
+        throw e;
+      }
     }
   }
 }

@@ -133,6 +133,17 @@ class LockGateTest {
     }
   }
 
+  @Test
+  void suspend_aHundredThreadsPoll_allLive() throws IOException {
+    try (Pattern poller = Pattern.launch(MIB).on(machine).polling(100).start()) {
+      CheckpointedProcess suspended = checkpoints.process(poller.pid()).suspend();
+      assertTrue(note(suspended).startsWith("polls wait for the unlock"), note(suspended));
+      suspended.resume();
+      assertTrue(isUntouched(poller));
+      assertPollsOn(poller);
+    }
+  }
+
   private static long gatePages(Pattern poller) {
     ProcessMemory memory = new ProcessMemory(pid(poller));
     return ProcFs.memory(poller.pid()).stream()

@@ -34,9 +34,8 @@ import java.util.function.Supplier;
 
 /**
  * A program that checks that programs which poll the driver survive suspends, a dump and a restore:
- * the pattern of the fixtures with eight polling threads, JAX, CuPy, and a named program. It prints
- * a row for each process; the last line is {@code pollers: N of N lived}. It needs a JRE, CRIU and
- * root.
+ * the pattern of the fixtures with polling threads, JAX, CuPy, and a named program. It prints a row
+ * for each process; the last line is {@code pollers: N of N lived}. It needs a JRE, CRIU and root.
  */
 public final class GpuPollers {
 
@@ -48,30 +47,34 @@ public final class GpuPollers {
   private final Machine machine;
   private final Scratch scratch;
   private final int cycles;
+  private final int threads;
   private final Map<String, Integer> notes = new TreeMap<>();
 
-  private GpuPollers(Machine machine, Scratch scratch, int cycles) {
+  private GpuPollers(Machine machine, Scratch scratch, int cycles, int threads) {
     this.machine = machine;
     this.scratch = scratch;
     this.cycles = cycles;
+    this.threads = threads;
   }
 
   /**
    * Runs the programs and exits.
    *
    * @param args the number of processes of each program, and the number of suspends of each
-   *     process; {@code --simulated} to try the program itself; at the end perhaps further
-   *     programs, which must print {@code Shutting down...} when they end
+   *     process; {@code --simulated} to try the program itself; how many threads of the pattern
+   *     poll; at the end perhaps further programs, which must print {@code Shutting down...} when
+   *     they end
    */
   public static void main(String[] args) {
     List<String> words = new ArrayList<>(List.of(args));
     boolean simulated = words.remove("--simulated");
     int processes = Integer.parseInt(words.get(0));
     int cycles = Integer.parseInt(words.get(1));
+    int threads = Integer.parseInt(words.get(2));
     try (Machine machine = simulated ? Machine.simulated("as asked") : Machine.real();
         Scratch scratch = Scratch.create()) {
-      GpuPollers pollers = new GpuPollers(machine, scratch, cycles);
-      System.exit(pollers.run(processes, words.subList(2, words.size()), System.out));
+      GpuPollers pollers = new GpuPollers(machine, scratch, cycles, threads);
+      System.exit(pollers.run(processes, words.subList(3, words.size()), System.out));
     }
   }
 
@@ -124,7 +127,8 @@ public final class GpuPollers {
 
   private String poller() {
     int mebibytes = 64;
-    try (Pattern poller = machine.on(Pattern.launch(mebibytes).polling(8)).notOurChild().start()) {
+    try (Pattern poller =
+        machine.on(Pattern.launch(mebibytes).polling(threads)).notOurChild().start()) {
       String times = trip(() -> (int) poller.pid(), restored -> {});
       long polls = poller.polls();
       await(() -> poller.polls() > polls + 1000, "more polls");
