@@ -38,6 +38,7 @@ public final class CommandLineTool {
           "launch",
           "recover",
           "doctor",
+          "slot",
           "completion");
 
   /** The commands that need no argument but a pid. */
@@ -214,6 +215,7 @@ public final class CommandLineTool {
       case "launch" -> new LaunchCommand();
       case "recover" -> new RecoverCommand();
       case "doctor" -> new DoctorCommand();
+      case "slot" -> new SlotCommand();
       case "completion" -> new CompletionCommand();
       default -> throw new IllegalArgumentException(name);
     };
