@@ -39,7 +39,8 @@ public final class CommandLineTool {
           "recover",
           "doctor",
           "slot",
-          "completion");
+          "completion",
+          "man");
 
   /** The commands that need no argument but a pid. */
   private static final List<String> PLAIN =
@@ -217,6 +218,7 @@ public final class CommandLineTool {
       case "doctor" -> new DoctorCommand();
       case "slot" -> new SlotCommand();
       case "completion" -> new CompletionCommand();
+      case "man" -> new ManCommand();
       default -> throw new IllegalArgumentException(name);
     };
   }
