@@ -31,11 +31,4 @@ final class AbandonedCallEvent extends Event {
     event.begin();
     return event;
   }
-
-  /** Ends an event, if it was begun. */
-  static void end(@Nullable AbandonedCallEvent event) {
-    if (event != null) {
-      event.commit();
-    }
-  }
 }

@@ -194,7 +194,10 @@ public final class BoundedCall<T> {
     if (failure == null ? answer.complete(value) : answer.completeExceptionally(failure)) {
       return;
     }
-    AbandonedCallEvent.end(event);
+    AbandonedCallEvent begun = event;
+    if (begun != null) {
+      begun.commit();
+    }
     try {
       late.ended(value, failure);
     } catch (RuntimeException | Error e) {

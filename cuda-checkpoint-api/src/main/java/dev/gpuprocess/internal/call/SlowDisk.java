@@ -2,6 +2,7 @@ package dev.gpuprocess.internal.call;
 
 import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.proc.DiskWrites;
+import dev.gpuprocess.internal.time.Durations;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.OptionalLong;
@@ -38,7 +39,7 @@ final class SlowDisk implements Supplier<Duration> {
   /** Uses another count of completed writes. */
   SlowDisk(Path path, Duration limit, Supplier<OptionalLong> writes) {
     this.path = path;
-    this.slice = limit.dividedBy(2);
+    this.slice = Duration.ofNanos(Durations.nanos(limit) / 2);
     this.writes = writes;
   }
 

@@ -173,6 +173,8 @@ public final class StateReading {
   }
 
   private synchronized void returned() {
-    AbandonedCallEvent.end(event);
+    if (event != null) { // else the class of the event, and Flight Recorder's, would be loaded
+      event.commit();
+    }
   }
 }

@@ -11,6 +11,7 @@ import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.state.LockHolder;
 import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.internal.text.Printable;
+import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.time.Duration;
@@ -54,7 +55,7 @@ final class StateQuery {
    */
   CudaAnswer<ProcessState> ask(ProcessIdentity process) {
     awaitCriu(process);
-    Duration half = deadline.dividedBy(2);
+    Duration half = Duration.ofNanos(Durations.nanos(deadline) / 2);
     StateReading reading = StateReading.ask(context.cuda(), process.pid());
     try {
       return reading.await(half);

@@ -38,7 +38,14 @@ public final class CommandLineTool {
           "launch",
           "recover",
           "doctor",
-          "completion");
+          "slot",
+          "completion",
+          "man");
+
+  /** The commands that need no argument but a pid. */
+  private static final List<String> PLAIN =
+      List.of(
+          "ps", "state", "suspend", "resume", "lock", "checkpoint", "restore", "unlock", "toggle");
 
   private final Supplier<GpuCheckpoints> machine;
   private final Cancellation cancellation;
@@ -100,6 +107,48 @@ public final class CommandLineTool {
    * @return the exit code
    */
   public int run(List<String> args) {
+    CliCommand plain = plain(args);
+    return plain == null ? parse(args) : run(plain);
+  }
+
+  private int run(CliCommand command) {
+    return new Session(machine, cancellation, command, out, err).run();
+  }
+
+  /**
+   * Returns the command of a call that has no more than a pid and {@code --json}, and null for any
+   * other call. Such calls are most of those that scripts make, and picocli takes longer to read
+   * the annotations than the command takes.
+   */
+  private static @Nullable CliCommand plain(List<String> args) {
+    boolean json = !args.isEmpty() && args.get(args.size() - 1).equals("--json");
+    int words = args.size() - (json ? 1 : 0);
+    if (words < 1 || words > 2 || !PLAIN.contains(args.get(0))) {
+      return null;
+    }
+    CliCommand command = (CliCommand) command(args.get(0));
+    if (command instanceof ProcessCommand process) {
+      if (words != 2 || !isPid(args.get(1))) {
+        return null;
+      }
+      process.pid = Long.parseLong(args.get(1));
+    } else if (words != 1) {
+      return null;
+    }
+    command.json = json;
+    return command;
+  }
+
+  private static boolean isPid(String word) {
+    for (int i = 0; i < word.length(); i++) {
+      if (word.charAt(i) < '0' || word.charAt(i) > '9') {
+        return false;
+      }
+    }
+    return !word.isEmpty() && word.length() < 10;
+  }
+
+  private int parse(List<String> args) {
     CommandLine tool = commandLine(args.isEmpty() ? null : args.get(0));
     tool.setOut(new PrintWriter(out, true, StandardCharsets.UTF_8));
     tool.setErr(new PrintWriter(err, true, StandardCharsets.UTF_8));
@@ -127,7 +176,7 @@ public final class CommandLineTool {
     List<CommandLine> all = parsed.asCommandLineList();
     CommandLine last = all.get(all.size() - 1);
     if (last.getCommand() instanceof CliCommand command) {
-      return new Session(machine, cancellation, command, out, err).run();
+      return run(command);
     }
     throw new ParameterException(
         last, "which command? one of: " + String.join(", ", last.getSubcommands().keySet()));
@@ -167,7 +216,9 @@ public final class CommandLineTool {
       case "launch" -> new LaunchCommand();
       case "recover" -> new RecoverCommand();
       case "doctor" -> new DoctorCommand();
+      case "slot" -> new SlotCommand();
       case "completion" -> new CompletionCommand();
+      case "man" -> new ManCommand();
       default -> throw new IllegalArgumentException(name);
     };
   }

@@ -10,6 +10,7 @@ import java.util.List;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import picocli.CommandLine;
+import picocli.CommandLine.ITypeConverter;
 import picocli.CommandLine.TypeConversionException;
 
 /** The forms of option values: times, GPU maps, retention intervals. */
@@ -23,6 +24,27 @@ final class Converters {
     tool.registerConverter(Duration.class, Converters::time);
     tool.registerConverter(GpuMap.class, Converters::gpuMap);
     tool.registerConverter(RetentionPolicy.OnePer.class, Converters::onePer);
+  }
+
+  /** Reads {@code 64GiB}, {@code 512MiB} or a number of bytes. */
+  static final class Size implements ITypeConverter<Long> {
+
+    private static final Pattern SIZE = Pattern.compile("(\\d{1,15})(B|KiB|MiB|GiB|TiB)?");
+
+    @Override
+    public Long convert(String text) {
+      Matcher found = SIZE.matcher(text);
+      if (!found.matches()) {
+        throw new TypeConversionException(
+            "'" + text + "' is not a size; write 64GiB, 512MiB or a number of bytes");
+      }
+      int power = found.group(2) == null ? 0 : Output.UNITS.indexOf(found.group(2));
+      try {
+        return Math.multiplyExact(Long.parseLong(found.group(1)), 1L << (10 * power));
+      } catch (ArithmeticException e) {
+        throw new TypeConversionException("'" + text + "' is too large");
+      }
+    }
   }
 
   /** Reads {@code 500ms}, {@code 30s}, {@code 10m}, {@code 1h} or {@code 2d}. */

@@ -56,6 +56,9 @@ public enum ExitCode {
 
   /** Returns the reason of a failure, as JSON has it. */
   static String reason(Throwable failure) {
+    if (failure instanceof CommandException refused) {
+      return refused.reason();
+    }
     return failure instanceof GpuCheckpointException known
         ? known.reason().name()
         : failure.getClass().getSimpleName();

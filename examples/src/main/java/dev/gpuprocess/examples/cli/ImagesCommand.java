@@ -7,6 +7,8 @@ import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.image.PruneReport;
 import dev.gpuprocess.image.StoredImage;
 import dev.gpuprocess.options.RetentionPolicy;
+import java.io.IOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
@@ -64,9 +66,18 @@ final class ImagesCommand {
     @Parameters(paramLabel = "IMAGE", description = "The image.")
     private Path directory = Path.of("");
 
+    @Option(
+        names = "--html",
+        paramLabel = "FILE",
+        description = "Write it all to an HTML page, which needs no server.")
+    private @Nullable Path html;
+
     @Override
     int run(Session session) {
       ProcessImage image = session.machine().open(directory);
+      if (html != null) {
+        return writePage(session, image, html);
+      }
       Manifest manifest = image.manifest();
       Map<String, @Nullable Object> value = Images.value(image.directory(), manifest);
       value.remove("problem");
@@ -88,6 +99,20 @@ final class ImagesCommand {
             .output()
             .table(processes, "pid", "parent", "threads", "files", "dumpedBytes", "name");
       }
+      return ExitCode.DONE.code();
+    }
+
+    private static int writePage(Session session, ProcessImage image, Path file) {
+      try {
+        Files.writeString(file, ImagePage.of(image));
+      } catch (IOException e) {
+        throw new CommandException(
+            ExitCode.FIX_AND_RETRY, "FILE", "the page cannot be written: " + e);
+      }
+      Map<String, @Nullable Object> value = new LinkedHashMap<>();
+      value.put("image", image.directory());
+      value.put("page", file);
+      session.output().result(value, "wrote " + file);
       return ExitCode.DONE.code();
     }
 

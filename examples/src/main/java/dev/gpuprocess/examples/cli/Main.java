@@ -14,6 +14,11 @@ public final class Main {
   /** The progress line shows the steps that the library logs. */
   private static final String LOG_LEVEL = "org.slf4j.simpleLogger.defaultLogLevel";
 
+  /** Whether JNR generates code for each native function. */
+  private static final String GENERATED_CODE = "jnr.ffi.asm.enabled";
+
+  private static final List<String> LOOKS = List.of("state", "ps");
+
   private Main() {}
 
   /**
@@ -25,6 +30,11 @@ public final class Main {
   public static void main(String[] args) {
     if (System.getProperty(LOG_LEVEL) == null) {
       System.setProperty(LOG_LEVEL, "warn");
+    }
+    // A look calls few functions: the code that JNR generates to call them takes longer than it
+    // saves.
+    if (args.length > 0 && LOOKS.contains(args[0]) && System.getProperty(GENERATED_CODE) == null) {
+      System.setProperty(GENERATED_CODE, "false");
     }
     String name = System.getProperty(NAME, CommandLineTool.NAME);
     if (CompatibleForms.NAMES.contains(name)) {

@@ -19,7 +19,7 @@ import org.jspecify.annotations.Nullable;
  */
 final class Output {
 
-  private static final String[] UNITS = {"B", "KiB", "MiB", "GiB", "TiB"};
+  static final List<String> UNITS = List.of("B", "KiB", "MiB", "GiB", "TiB");
 
   private final PrintStream out;
   private final boolean json;
@@ -99,11 +99,11 @@ final class Output {
   static String bytes(long bytes) {
     int unit = 0;
     double value = (double) bytes;
-    while (value >= 1024 && unit < UNITS.length - 1) {
+    while (value >= 1024 && unit < UNITS.size() - 1) {
       value /= 1024;
       unit++;
     }
-    return String.format(Locale.ROOT, unit == 0 ? "%.0f %s" : "%.1f %s", value, UNITS[unit]);
+    return String.format(Locale.ROOT, unit == 0 ? "%.0f %s" : "%.1f %s", value, UNITS.get(unit));
   }
 
   /** Returns a text from outside without what a terminal would act on. */
@@ -149,14 +149,23 @@ final class Output {
   }
 
   private void write(Object value) {
+    out.println(json(value, "  "));
+  }
+
+  /** Returns a record as JSON in one line. */
+  static String line(Map<String, @Nullable Object> value) {
+    return json(value, "");
+  }
+
+  private static String json(Object value, String indent) {
     StringWriter text = new StringWriter();
     try (JsonWriter writer = new JsonWriter(text)) {
-      writer.setIndent("  ");
+      writer.setIndent(indent);
       write(writer, value);
     } catch (IOException e) {
       throw new UncheckedIOException(e);
     }
-    out.println(text);
+    return text.toString();
   }
 
   private static void write(JsonWriter writer, @Nullable Object value) throws IOException {

@@ -22,6 +22,7 @@ abstract class ProcessCommand extends CliCommand {
   static CommandException wrongState(GpuProcess process, String instead) {
     return new CommandException(
         ExitCode.FIX_AND_RETRY,
+        "WRONG_STATE",
         "process %s is %s: %s".formatted(process.pid(), Words.state(process), instead));
   }
 }

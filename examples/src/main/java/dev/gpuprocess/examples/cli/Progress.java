@@ -72,6 +72,7 @@ final class Progress implements StepListener, AutoCloseable {
 
   @Override
   public synchronized void finished(Step finished) {
+    step = null; // else its line would be painted again, before the result
     clear();
     String size =
         finished.bytes() == 0

@@ -4,6 +4,7 @@ import dev.gpuprocess.GpuProcess;
 import dev.gpuprocess.PoisonedProcess;
 import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.report.SlotProcess;
 import dev.gpuprocess.report.Step;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -25,6 +26,14 @@ final class Words {
 
   static String state(@Nullable ProcessState state) {
     return state == null ? "unknown" : state.name().toLowerCase(Locale.ROOT);
+  }
+
+  static String place(SlotProcess.Place place) {
+    return switch (place) {
+      case GPU -> "on GPU";
+      case HOST_MEMORY -> "in host memory";
+      case DISK -> "on disk";
+    };
   }
 
   static Map<String, Long> gpuBytes(Map<GpuUuid, Long> bytes) {

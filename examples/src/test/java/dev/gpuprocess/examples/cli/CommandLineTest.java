@@ -16,16 +16,20 @@ import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.fixtures.SimulatedGpu;
 import dev.gpuprocess.fixtures.Workload;
 import java.io.IOException;
+import java.io.StringReader;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
+import javax.xml.parsers.DocumentBuilderFactory;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.xml.sax.InputSource;
 
 /** The commands on a simulated machine, with real CRIU where images are made. */
 @SimulatedGpu
@@ -125,10 +129,10 @@ class CommandLineTest {
 
   @Test
   @RequiresCriu
-  void makesAndUsesImages(GpuCheckpoints machine, Counter counter) {
+  void makesAndUsesImages(GpuCheckpoints machine, Counter counter) throws Exception {
     Path store = directory.resolve("store");
     assertEquals(101, counter.increment());
-    done(machine, "snapshot", counter.pid(), store, "--store", "--label", "job-42");
+    done(machine, "snapshot", counter.pid(), store, "--store", "--label", "<i>job & 42</i>");
     done(machine, "snapshot", counter.pid(), store, "--store");
     var listed = json(machine, "images", "list", store).getAsJsonArray();
     assertEquals(2, listed.size());
@@ -138,6 +142,7 @@ class CommandLineTest {
     assertEquals(counter.pid(), described.get("pid").getAsLong());
     assertFalse(described.getAsJsonArray("processes").isEmpty());
     assertTrue(done(machine, "images", "describe", newest).out().contains("KERNEL"));
+    describesAsAPage(machine, listed.get(1).getAsJsonObject().get("image").getAsString());
     done(machine, "images", "copy", newest, directory.resolve("copy"));
     assertEquals(1, json(machine, "images", "prune", store, "--keep", 1).getAsJsonArray().size());
     Path image = directory.resolve("image");
@@ -150,23 +155,81 @@ class CommandLineTest {
     assertEquals(102, counter.increment());
   }
 
+  private void describesAsAPage(GpuCheckpoints machine, String image) throws Exception {
+    Path page = directory.resolve("image.html");
+    done(machine, "images", "describe", image, "--html", page);
+    String html = Files.readString(page);
+    assertTrue(html.contains("&lt;i&gt;job &amp; 42&lt;/i&gt;"), html);
+    DocumentBuilderFactory.newInstance()
+        .newDocumentBuilder()
+        .parse(new InputSource(new StringReader(html.replace("<!DOCTYPE html>", ""))));
+    for (String each : List.of("Processes", "GPUs", "Timings", "Machine", "Files")) {
+      assertTrue(html.contains("<h2>" + each + "</h2>"), each);
+    }
+    assertTrue(html.contains(machine.gpus().gpus().orElseThrow().get(0).uuid().text()), html);
+    assertFalse(html.contains("<script") || html.contains("http:"), html);
+  }
+
+  @Test
+  @RequiresCriu
+  void repeatsSnapshotsUntilTheProcessEndsAndRestoresTheNewest(
+      GpuCheckpoints machine, Counter counter) throws Exception {
+    Path store = directory.resolve("store");
+    assertEquals(101, counter.increment());
+    CompletableFuture<Call> series =
+        CompletableFuture.supplyAsync(
+            () -> Call.of(machine, "snapshot", counter.pid(), store, "--every", "200ms"));
+    assertTrue(
+        Await.until(Duration.ofSeconds(60), () -> images(machine, store).size() >= 3),
+        () -> String.valueOf(series.getNow(null)));
+    counter.kill();
+    Call ended = series.get(60, TimeUnit.SECONDS);
+    assertEquals(0, ended.code(), ended::toString);
+    assertTrue(
+        ended.out().lines().filter(line -> line.contains(": image ")).count() >= 2,
+        ended::toString);
+
+    String newest = images(machine, store).get(0);
+    Path manifest = Path.of(newest, "manifest.json");
+    Files.writeString(manifest, Files.readString(manifest).replace("\"pid\"", "\"dip\""));
+    Call restored = done(machine, "restore-image", store, "--newest");
+    assertTrue(
+        restored.err().contains("skipped ") && restored.err().contains(newest), restored::toString);
+    assertState("running", machine, counter);
+    assertEquals(102, counter.increment());
+  }
+
+  /** Returns the images of a store, newest first. */
+  private static List<String> images(GpuCheckpoints machine, Path store) {
+    List<String> images = new ArrayList<>();
+    if (Files.isDirectory(store)) {
+      json(machine, "images", "list", store)
+          .getAsJsonArray()
+          .forEach(each -> images.add(each.getAsJsonObject().get("image").getAsString()));
+    }
+    return images;
+  }
+
+  /** Only a pid and --json need no parser; picocli refuses the rest. */
+  @Test
+  void refusesWhatIsNotAPlainCall(GpuCheckpoints machine, Counter counter) {
+    assertEquals(
+        "running",
+        json(machine, "state", counter.pid()).getAsJsonObject().get("state").getAsString());
+    for (String pid : List.of("", "x", "12345678901234567890", "1.5")) {
+      assertEquals(2, Call.of(machine, "state", pid).code(), pid);
+    }
+    assertEquals(2, Call.of(machine, "ps", counter.pid()).code());
+    assertEquals(2, Call.of(machine, "state", counter.pid(), counter.pid()).code());
+    assertEquals(2, Call.of(machine, "state", "--json").code());
+    assertEquals(0, Call.of(machine, "state", "--json", counter.pid()).code());
+  }
+
   @Test
   void launchesACommandAndReturnsItsExitCode(GpuCheckpoints machine) {
     assertEquals(7, Call.of(machine, "launch", "--", "sh", "-c", "exit 7").code());
     assertEquals(143, Call.of(machine, "launch", "--", "sh", "-c", "kill -TERM $$").code());
     assertEquals(4, Call.of(machine, "launch", "--", directory + "/none").code());
-  }
-
-  @Test
-  void printsACompletionThatBashReads(GpuCheckpoints machine) throws Exception {
-    String script = done(machine, "completion").out();
-    assertTrue(script.contains("restore-image"), script);
-    Path file = Files.writeString(directory.resolve("completion"), script);
-    Process bash =
-        new ProcessBuilder("bash", "-c", ". \"$0\" && complete -p gpuprocess", file.toString())
-            .inheritIO()
-            .start();
-    assertEquals(0, bash.waitFor());
   }
 
   /** A real process, as its shutdown hook belongs to the JVM. */

@@ -1,0 +1,148 @@
+package dev.gpuprocess.examples.cli;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.gpuprocess.fixtures.Counter;
+import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.fixtures.SimulatedGpu;
+import dev.gpuprocess.fixtures.Workload;
+import java.io.File;
+import java.io.IOException;
+import java.io.OutputStream;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import java.util.jar.Attributes;
+import java.util.jar.JarEntry;
+import java.util.jar.JarOutputStream;
+import java.util.jar.Manifest;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** The script bin/gpuprocess, with a jar of the classes under test. */
+@SimulatedGpu
+class ScriptTest {
+
+  private static final Path SCRIPT =
+      Path.of(System.getProperty("gpuprocess.root"), "bin", "gpuprocess");
+
+  @TempDir private static Path shared;
+
+  private static Path jar = Path.of("");
+
+  @TempDir private Path directory;
+
+  private final SimulatedDriver driver;
+  private final Counter counter;
+
+  ScriptTest(SimulatedDriver driver, Counter counter) {
+    this.driver = driver;
+    this.counter = counter;
+  }
+
+  /** Archives of classes hold for jars only, so the directories of classes become one. */
+  @BeforeAll
+  static void makeJar() throws IOException {
+    List<Path> all =
+        Stream.of(System.getProperty("java.class.path").split(File.pathSeparator))
+            .map(Path::of)
+            .toList();
+    Manifest manifest = new Manifest();
+    Attributes main = manifest.getMainAttributes();
+    main.put(Attributes.Name.MANIFEST_VERSION, "1.0");
+    main.put(Attributes.Name.MAIN_CLASS, Main.class.getName());
+    main.put(
+        Attributes.Name.CLASS_PATH,
+        all.stream()
+            .filter(Files::isRegularFile)
+            .map(each -> each.toUri().toString())
+            .collect(Collectors.joining(" ")));
+    jar = shared.resolve("gpuprocess.jar");
+    List<String> added = new ArrayList<>(List.of("META-INF/MANIFEST.MF"));
+    try (OutputStream file = Files.newOutputStream(jar);
+        JarOutputStream out = new JarOutputStream(file, manifest)) {
+      out.setLevel(0);
+      for (Path classes : all.stream().filter(Files::isDirectory).toList()) {
+        try (Stream<Path> files = Files.walk(classes)) {
+          for (Path each : files.filter(Files::isRegularFile).toList()) {
+            String name = classes.relativize(each).toString();
+            if (!added.contains(name)) {
+              added.add(name);
+              out.putNextEntry(new JarEntry(name));
+              Files.copy(each, out);
+            }
+          }
+        }
+      }
+    }
+  }
+
+  private record Outcome(int code, String out, String err) {}
+
+  private Outcome run(Path script, String home, Object... args) throws Exception {
+    Path out = directory.resolve("out");
+    Path err = directory.resolve("err");
+    List<String> command = new ArrayList<>(List.of(script.toString()));
+    Stream.of(args).map(Object::toString).forEach(command::add);
+    ProcessBuilder builder =
+        new ProcessBuilder(command).redirectOutput(out.toFile()).redirectError(err.toFile());
+    builder.environment().keySet().removeIf(name -> !name.equals("PATH"));
+    builder.environment().put("JAVA_HOME", System.getProperty("java.home"));
+    builder.environment().put("GPUPROCESS_JAR", jar.toString());
+    builder.environment().put("GPUPROCESS_HOME", home);
+    builder.environment().put("GPUPROCESS_DRIVER_DIR", driver.directory().toString());
+    builder.environment().put("GPUPROCESS_STATE_DIR", driver.stateDirectory().toString());
+    Process process = builder.start();
+    assertTrue(process.waitFor(60, TimeUnit.SECONDS), command::toString);
+    return new Outcome(process.exitValue(), Files.readString(out), Files.readString(err));
+  }
+
+  private static List<String> files(Path directory) throws IOException {
+    try (Stream<Path> files = Files.walk(directory)) {
+      return files
+          .filter(Files::isRegularFile)
+          .map(each -> each.getFileName().toString())
+          .sorted()
+          .toList();
+    }
+  }
+
+  @Test
+  void keepsAnArchiveAtFirstUseAndUsesIt() throws Exception {
+    Path home = directory.resolve("home");
+    Outcome running = new Outcome(0, "running\n", "");
+    assertEquals(running, run(SCRIPT, home.toString(), "state", counter.pid()));
+    assertEquals(List.of("classes.jsa", "libjffi-1.2.so"), files(home));
+    Path kept;
+    try (Stream<Path> entries = Files.list(home.resolve("start"))) {
+      kept = entries.findFirst().orElseThrow();
+    }
+    assertEquals(running, run(SCRIPT, home.toString(), "state", counter.pid()));
+    assertEquals(List.of("classes.jsa", "libjffi-1.2.so"), files(home));
+    // An archive that cannot be used is no reason to fail.
+    Files.writeString(kept.resolve("classes.jsa"), "no archive");
+    assertEquals(running, run(SCRIPT, home.toString(), "state", counter.pid()));
+  }
+
+  @Test
+  void worksWithoutACacheAndByLinksOfOtherNames(Workload idle) throws Exception {
+    String nowhere = "/proc/no/such/directory";
+    assertEquals(new Outcome(0, "running\n", ""), run(SCRIPT, nowhere, "state", counter.pid()));
+    assertEquals(5, run(SCRIPT, nowhere, "state", idle.pid()).code());
+    Path link = Files.createSymbolicLink(directory.resolve("cuda-checkpoint"), SCRIPT);
+    assertEquals(
+        new Outcome(0, "running\n", ""), run(link, nowhere, "--get-state", "--pid", counter.pid()));
+    link = Files.createSymbolicLink(directory.resolve("cu_check"), SCRIPT);
+    assertEquals(
+        new Outcome(0, "state: CU_PROCESS_STATE_RUNNING\n", ""),
+        run(link, nowhere, "state", counter.pid()));
+    link = Files.createSymbolicLink(directory.resolve("cr_client"), SCRIPT);
+    assertEquals(new Outcome(0, "", ""), run(link, nowhere, "-i", "-p", counter.pid()));
+  }
+}
