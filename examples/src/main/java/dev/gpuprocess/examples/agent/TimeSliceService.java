@@ -123,9 +123,13 @@ final class TimeSliceService implements BindableService, AutoCloseable {
   private AcquireResponse acquire(AcquireRequest request) {
     String job = Jobs.name(request.getJobId());
     long began = System.nanoTime();
+    // A group is opened for jobs that exist only.
+    long pid =
+        Optional.ofNullable(groups.get(request.getGroupId()))
+            .flatMap(known -> known.process(job, jobs))
+            .map(queued -> (long) queued.pid())
+            .orElseGet(() -> jobs.root(job, List.of()));
     Group group = group(request.getGroupId());
-    Optional<SlotProcess> queued = group.process(job, jobs);
-    long pid = queued.isPresent() ? queued.get().pid() : jobs.root(job, List.of());
     ProcessIdentity.of(pid).ifPresent(identity -> group.names.put(identity, job));
     RunningProcess running =
         group.slot.acquire(pid, TurnOptions.builder().cancellation(Rpc.cancellation()).build());

@@ -258,6 +258,9 @@ class AgentTest {
     try (Counter second = driver.start(Counter.launch())) {
       inPod(first.pid(), POD, "first");
       inPod(second.pid(), POD.replace('7', '8'), "second");
+      assertEquals(
+          Status.Code.FAILED_PRECONDITION, refused(() -> client.acquire("group", "unknown")));
+      assertEquals(List.of(), client.groups());
       assertFalse(client.acquire("group", "first").getContextRestored());
       CompletableFuture<Boolean> waiting =
           CompletableFuture.supplyAsync(
