@@ -36,6 +36,7 @@ public final class CommandLineTool {
           "snapshot",
           "images",
           "launch",
+          "agent",
           "recover",
           "doctor",
           "slot",
@@ -214,6 +215,7 @@ public final class CommandLineTool {
       case "snapshot" -> new SnapshotCommand();
       case "images" -> new ImagesCommand();
       case "launch" -> new LaunchCommand();
+      case "agent" -> new AgentCommand();
       case "recover" -> new RecoverCommand();
       case "doctor" -> new DoctorCommand();
       case "slot" -> new SlotCommand();

@@ -1,0 +1,117 @@
+package dev.gpuprocess.examples.agent;
+
+import com.google.protobuf.Message;
+import dev.gpuprocess.error.FixAndRetryException;
+import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.error.InsufficientGpuMemoryException;
+import dev.gpuprocess.error.MachineUnfitException;
+import dev.gpuprocess.error.NoSuchProcessException;
+import dev.gpuprocess.error.OperationCancelledException;
+import dev.gpuprocess.error.OperationInProgressException;
+import dev.gpuprocess.error.OperationTimedOutException;
+import dev.gpuprocess.error.ProcessUnfitException;
+import dev.gpuprocess.options.Cancellation;
+import io.grpc.Context;
+import io.grpc.MethodDescriptor;
+import io.grpc.MethodDescriptor.MethodType;
+import io.grpc.ServerServiceDefinition;
+import io.grpc.Status;
+import io.grpc.StatusRuntimeException;
+import io.grpc.protobuf.ProtoUtils;
+import io.grpc.stub.ServerCallStreamObserver;
+import io.grpc.stub.ServerCalls;
+import java.util.function.Function;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Methods of gRPC services: what protoc's plugin for gRPC generates elsewhere, and the status of
+ * failures.
+ */
+final class Rpc {
+
+  private static final Logger LOG = LoggerFactory.getLogger(Rpc.class);
+
+  private Rpc() {}
+
+  /**
+   * Adds a method that takes one message and returns one.
+   *
+   * @param service to be added to
+   * @param fullName {@code package.Service/Method}
+   * @param request any request
+   * @param reply any reply
+   * @param work makes the reply; blocks its thread
+   */
+  static <Q extends Message, R extends Message> void unary(
+      ServerServiceDefinition.Builder service,
+      String fullName,
+      Q request,
+      R reply,
+      Function<Q, R> work) {
+    service.addMethod(
+        MethodDescriptor.<Q, R>newBuilder()
+            .setType(MethodType.UNARY)
+            .setFullMethodName(fullName)
+            .setRequestMarshaller(ProtoUtils.marshaller(request))
+            .setResponseMarshaller(ProtoUtils.marshaller(reply))
+            .build(),
+        ServerCalls.asyncUnaryCall(
+            (received, observer) -> {
+              ((ServerCallStreamObserver<R>) observer)
+                  .setOnCancelHandler(() -> LOG.debug("{} was cancelled", fullName));
+              R made;
+              try {
+                made = work.apply(received);
+              } catch (RuntimeException e) {
+                LOG.info("{}: {}", fullName, e.getMessage());
+                observer.onError(failure(e));
+                return;
+              }
+              observer.onNext(made);
+              observer.onCompleted();
+            }));
+  }
+
+  /** Returns what is cancelled when the present call is, or when its deadline passes. */
+  static Cancellation cancellation() {
+    Cancellation cancellation = new Cancellation();
+    Context.current().addListener(ended -> cancellation.cancel(), Runnable::run);
+    return cancellation;
+  }
+
+  /** Returns a failure with the status that callers of gRPC act on. */
+  static StatusRuntimeException failure(RuntimeException failure) {
+    if (failure instanceof StatusRuntimeException known) {
+      return known;
+    }
+    return status(failure)
+        .withDescription(String.valueOf(failure.getMessage()))
+        .withCause(failure)
+        .asRuntimeException();
+  }
+
+  private static Status status(RuntimeException failure) {
+    if (failure instanceof OperationCancelledException) {
+      return Status.CANCELLED;
+    }
+    if (failure instanceof OperationTimedOutException) {
+      return Status.DEADLINE_EXCEEDED;
+    }
+    if (failure instanceof OperationInProgressException) {
+      return Status.ABORTED;
+    }
+    if (failure instanceof InsufficientGpuMemoryException) {
+      return Status.RESOURCE_EXHAUSTED;
+    }
+    if (failure instanceof NoSuchProcessException) {
+      return Status.NOT_FOUND;
+    }
+    if (failure instanceof FixAndRetryException
+        || failure instanceof ProcessUnfitException
+        || failure instanceof MachineUnfitException) {
+      return Status.FAILED_PRECONDITION;
+    }
+    return failure instanceof GpuCheckpointException ? Status.UNAVAILABLE : Status.INTERNAL;
+  }
+}

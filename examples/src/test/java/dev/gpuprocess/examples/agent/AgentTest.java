@@ -1,0 +1,391 @@
+package dev.gpuprocess.examples.agent;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.gpuprocess.CheckpointedProcess;
+import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.RunningProcess;
+import dev.gpuprocess.contract.RequiresCriu;
+import dev.gpuprocess.examples.agent.protocol.health.HealthCheckResponse.ServingStatus;
+import dev.gpuprocess.examples.agent.protocol.images.DumpRequest;
+import dev.gpuprocess.examples.agent.protocol.images.Image;
+import dev.gpuprocess.examples.agent.protocol.images.ListImagesRequest;
+import dev.gpuprocess.examples.agent.protocol.images.ListImagesResponse;
+import dev.gpuprocess.examples.agent.protocol.images.RestoreImageRequest;
+import dev.gpuprocess.examples.agent.protocol.images.RestoredJob;
+import dev.gpuprocess.examples.agent.protocol.snapshot.BackendConfig;
+import dev.gpuprocess.examples.agent.protocol.snapshot.GetOperationResponse;
+import dev.gpuprocess.examples.agent.protocol.snapshot.JobState;
+import dev.gpuprocess.examples.agent.protocol.snapshot.OperationStatus;
+import dev.gpuprocess.examples.agent.protocol.snapshot.OtherBackendConfig;
+import dev.gpuprocess.examples.agent.protocol.timeslice.GroupStatus;
+import dev.gpuprocess.examples.demo.Await;
+import dev.gpuprocess.fixtures.Counter;
+import dev.gpuprocess.fixtures.Fault;
+import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.fixtures.SimulatedGpu;
+import dev.gpuprocess.options.RetentionPolicy;
+import io.grpc.Status;
+import io.grpc.StatusRuntimeException;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.net.URI;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.net.http.HttpResponse;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.time.Duration;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.Executable;
+import org.junit.jupiter.api.io.TempDir;
+
+/** The agent, as a client of llm-d's protocols sees it, on simulated GPUs. */
+@SimulatedGpu
+@Tag("slow")
+class AgentTest {
+
+  private static final String SECRET = "0123456789abcdef-of-a-test";
+  private static final String POD = "7b2c1e4a-0e3a-4f1b-9c2d-2a5f6e8d1234";
+  private static final String CONTAINER = "0123456789abcdef".repeat(4);
+  private static final Duration PATIENCE = Duration.ofSeconds(40);
+
+  @TempDir private Path directory;
+
+  private final GpuCheckpoints machine;
+  private Path token;
+  private Agent agent;
+  private PeerClient client;
+
+  AgentTest(GpuCheckpoints machine) {
+    this.machine = machine;
+  }
+
+  @BeforeEach
+  void start() throws IOException {
+    token = Files.writeString(directory.resolve("token"), SECRET + "\n");
+    Files.setPosixFilePermissions(token, PosixFilePermissions.fromString("rw-------"));
+    agent = agent();
+    client = new PeerClient(agent.port(), SECRET);
+  }
+
+  @AfterEach
+  void stop() {
+    client.close();
+    agent.close();
+  }
+
+  private Agent agent() throws IOException {
+    InetSocketAddress any = new InetSocketAddress(InetAddress.getLoopbackAddress(), 0);
+    return new Agent(
+        machine,
+        new Agent.Options(
+            any,
+            any,
+            token,
+            null,
+            directory.resolve("images"),
+            RetentionPolicy.builder().keepLast(1).build(),
+            Duration.ofMillis(200),
+            "node-1",
+            directory.resolve("proc")));
+  }
+
+  private static Status.Code refused(Executable call) {
+    return assertThrows(StatusRuntimeException.class, call).getStatus().getCode();
+  }
+
+  private GetOperationResponse done(String operation) {
+    GetOperationResponse ended = client.ended(operation);
+    assertEquals(OperationStatus.OPERATION_STATUS_COMPLETE, ended.getStatus(), ended::getError);
+    return ended;
+  }
+
+  private HttpResponse<String> get(String path) throws IOException, InterruptedException {
+    URI uri = URI.create("http://127.0.0.1:%s%s".formatted(agent.httpPort(), path));
+    return HttpClient.newHttpClient()
+        .send(HttpRequest.newBuilder(uri).build(), HttpResponse.BodyHandlers.ofString());
+  }
+
+  /** Writes what {@code /proc} has of a process in a pod. */
+  private void inPod(long pid, String pod, String job) throws IOException {
+    Path entry = Files.createDirectories(directory.resolve("proc/" + pid));
+    Files.writeString(entry.resolve("cgroup"), "0::/kubepods/pod" + pod + "/" + CONTAINER + "\n");
+    Files.writeString(
+        entry.resolve("environ"), job.isEmpty() ? "A=b\0" : Jobs.VARIABLE + "=" + job + "\0");
+  }
+
+  @Test
+  void suspendsAndResumesNamedProcesses(Counter counter) throws Exception {
+    GetOperationResponse saved = done(client.snapshot("job-a", counter.pid()));
+    assertTrue(saved.getStorageBytes() >= 16 << 20, saved::toString);
+    assertTrue(saved.hasSnapshotDeviceBytes(), saved::toString);
+    assertTrue(machine.inspect(counter.pid()) instanceof CheckpointedProcess);
+    assertEquals(JobState.JOB_STATE_SAVED, client.state("job-a"));
+    assertEquals(Status.Code.FAILED_PRECONDITION, refused(() -> client.snapshot("job-a")));
+    done(client.restore("job-a"));
+    assertEquals(101, counter.increment());
+    assertEquals(JobState.JOB_STATE_RUNNING, client.state("job-a"));
+    assertEquals("already-running", client.restore("job-a"));
+    done("already-running");
+    String metrics = get("/metrics").body();
+    assertTrue(
+        metrics.contains("gpuprocess_pod_checkpoint_operations_total{result=\"success\"} 1.0"),
+        metrics);
+    assertTrue(metrics.contains("gpuprocess_pod_restore_duration_seconds_count 1"), metrics);
+    assertTrue(metrics.contains("gpuprocess_gpu_memory_total_bytes{gpu=\"GPU-"), metrics);
+    assertTrue(client.status().getAcceleratorStatuses(0).getMemoryTotalBytes() > 0);
+  }
+
+  @Test
+  void findsTheProcessesOfPods(Counter first, SimulatedDriver driver) throws IOException {
+    try (Counter second = driver.start(Counter.launch())) {
+      inPod(first.pid(), POD, "");
+      inPod(second.pid(), POD.replace('7', '8'), "trainer");
+      done(client.snapshot(POD));
+      assertTrue(machine.inspect(first.pid()) instanceof CheckpointedProcess);
+      assertTrue(machine.inspect(second.pid()) instanceof RunningProcess);
+      assertEquals(JobState.JOB_STATE_SAVED, client.state(POD));
+      assertEquals(JobState.JOB_STATE_RUNNING, client.state("trainer"));
+      done(client.snapshot("trainer"));
+      done(client.restore("trainer"));
+      done(client.restore(POD));
+      assertEquals(101, first.increment());
+      assertEquals(101, second.increment());
+    }
+  }
+
+  @Test
+  void findsSuspendedJobsAfterARestart(Counter counter) throws IOException {
+    done(client.snapshot("job-a", counter.pid()));
+    stop();
+    agent = agent();
+    client = new PeerClient(agent.port(), SECRET);
+    assertEquals(JobState.JOB_STATE_SAVED, client.state("job-a"));
+    done(client.restore("job-a"));
+    assertEquals(101, counter.increment());
+  }
+
+  @Test
+  void refusesWithTheCodesOfThePeer(Counter counter) {
+    assertEquals(Status.Code.FAILED_PRECONDITION, refused(() -> client.snapshot("unknown")));
+    assertEquals(Status.Code.FAILED_PRECONDITION, refused(() -> client.restore("unknown")));
+    assertEquals(Status.Code.NOT_FOUND, refused(() -> client.operation("none")));
+    assertEquals(Status.Code.INVALID_ARGUMENT, refused(() -> client.snapshot("../a")));
+    assertEquals(Status.Code.INVALID_ARGUMENT, refused(() -> client.snapshot("a", 1)));
+    OtherBackendConfig other = OtherBackendConfig.getDefaultInstance();
+    assertEquals(
+        Status.Code.FAILED_PRECONDITION,
+        refused(
+            () -> client.snapshot("a", BackendConfig.newBuilder().setDirectMemory(other).build())));
+    assertEquals(
+        Status.Code.UNIMPLEMENTED,
+        refused(
+            () -> client.snapshot("a", BackendConfig.newBuilder().setAppEndpoint(other).build())));
+    assertEquals(101, counter.increment());
+  }
+
+  @Test
+  void refusesASecondOperationOnAJob(Counter counter, SimulatedDriver driver) {
+    driver.faults(Fault.in("cuCheckpointProcessLock").hangs(Duration.ofSeconds(2)));
+    String first = client.snapshot("job-a", counter.pid());
+    assertEquals(JobState.JOB_STATE_TRANSITIONING, client.state("job-a"));
+    assertEquals(Status.Code.ABORTED, refused(() -> client.restore("job-a")));
+    assertEquals(OperationStatus.OPERATION_STATUS_PENDING, client.operation(first).getStatus());
+    done(first);
+    driver.clearFaults();
+    done(client.restore("job-a"));
+    assertEquals(101, counter.increment());
+  }
+
+  @Test
+  void reportsAFailedOperation(Counter counter, SimulatedDriver driver) throws Exception {
+    driver.faults(Fault.in("cuCheckpointProcessLock").answers(600));
+    GetOperationResponse failed = client.ended(client.snapshot("job-a", counter.pid()));
+    driver.clearFaults();
+    assertEquals(OperationStatus.OPERATION_STATUS_FAILED, failed.getStatus());
+    assertTrue(failed.getError().contains("" + counter.pid()), failed::getError);
+    assertEquals(101, counter.increment());
+    assertEquals(JobState.JOB_STATE_RUNNING, client.state("job-a"));
+    String metrics = get("/metrics").body();
+    assertTrue(
+        metrics.contains("gpuprocess_pod_checkpoint_operations_total{result=\"failure\"} 1.0"),
+        metrics);
+  }
+
+  @Test
+  void wantsTheToken(Counter counter) throws IOException {
+    try (PeerClient none = new PeerClient(agent.port(), null);
+        PeerClient wrong = new PeerClient(agent.port(), SECRET + "x")) {
+      assertEquals(
+          Status.Code.UNAUTHENTICATED, refused(() -> none.snapshot("job-a", counter.pid())));
+      assertEquals(Status.Code.UNAUTHENTICATED, refused(wrong::status));
+      assertEquals(Status.Code.UNAUTHENTICATED, refused(wrong::groups));
+      assertEquals(ServingStatus.SERVING, none.health(""));
+      assertEquals(ServingStatus.SERVING, none.health("cuda"));
+      assertEquals(Status.Code.NOT_FOUND, refused(() -> none.health("other")));
+      assertEquals(0, client.status().getJobStatusesCount());
+      // A new token is used at once.
+      Files.writeString(token, SECRET + "x");
+      assertEquals(0, wrong.status().getJobStatusesCount());
+      assertEquals(Status.Code.UNAUTHENTICATED, refused(client::status));
+      Files.setPosixFilePermissions(token, PosixFilePermissions.fromString("rw-r--r--"));
+      assertEquals(Status.Code.UNAVAILABLE, refused(wrong::status));
+      assertThrows(IOException.class, this::agent);
+    }
+  }
+
+  @Test
+  void servesHealthOverHttp() throws Exception {
+    assertEquals(200, get("/healthz").statusCode());
+    assertEquals(200, get("/readyz").statusCode());
+    assertEquals(404, get("/").statusCode());
+  }
+
+  @Test
+  void jobsTakeTurns(Counter first, SimulatedDriver driver) throws IOException {
+    try (Counter second = driver.start(Counter.launch())) {
+      inPod(first.pid(), POD, "first");
+      inPod(second.pid(), POD.replace('7', '8'), "second");
+      assertEquals(
+          Status.Code.FAILED_PRECONDITION, refused(() -> client.acquire("group", "unknown")));
+      assertEquals(List.of(), client.groups());
+      assertFalse(client.acquire("group", "first").getContextRestored());
+      CompletableFuture<Boolean> waiting =
+          CompletableFuture.supplyAsync(
+              () -> client.acquire("group", "second").getContextRestored());
+      assertTrue(
+          Await.until(PATIENCE, () -> client.group("group").getGroup().getWaiterQueueDepth() == 1));
+      GroupStatus locked = client.group("group").getGroup();
+      assertEquals("first", locked.getLockingJob());
+      assertEquals(GroupStatus.State.STATE_LOCKED, locked.getGroupState());
+      assertEquals(2, client.group("group").getAgentJobStatesCount());
+      assertEquals("node-1", client.group("group").getAgentJobStates(0).getAgent());
+      assertEquals(
+          Status.Code.PERMISSION_DENIED, refused(() -> client.yieldTurn("group", "second")));
+      assertEquals(101, first.increment());
+      var yielded = client.yieldTurn("group", "first");
+      assertEquals(1, yielded.getPendingWaiters());
+      assertFalse(yielded.getSnapshotDeferred());
+      assertTrue(waiting.join());
+      assertEquals(101, second.increment());
+      assertTrue(client.yieldTurn("group", "second").getSnapshotDeferred());
+      assertEquals(
+          GroupStatus.State.STATE_IDLE_YIELDED, client.group("group").getGroup().getGroupState());
+      assertEquals(102, second.increment());
+      assertEquals(List.of("group"), client.groups());
+      assertEquals(Status.Code.NOT_FOUND, refused(() -> client.group("other")));
+      assertEquals(Status.Code.INVALID_ARGUMENT, refused(() -> client.acquire("../g", "first")));
+    }
+  }
+
+  @Test
+  void aDeadlineEndsTheWaitForATurn(Counter first, SimulatedDriver driver) throws IOException {
+    try (Counter second = driver.start(Counter.launch())) {
+      inPod(first.pid(), POD, "first");
+      inPod(second.pid(), POD.replace('7', '8'), "second");
+      assertTrue(client.acquire("group", "first").getSuccess());
+      assertEquals(
+          Status.Code.DEADLINE_EXCEEDED,
+          refused(() -> client.acquire("group", "second", Duration.ofMillis(700))));
+      assertTrue(
+          Await.until(PATIENCE, () -> client.group("group").getGroup().getWaiterQueueDepth() == 0));
+      assertEquals(101, first.increment());
+      assertTrue(client.yieldTurn("group", "first").getSnapshotDeferred());
+      assertTrue(client.acquire("group", "second").getContextRestored());
+      assertEquals(101, second.increment());
+    }
+  }
+
+  @Test
+  @RequiresCriu
+  void keepsImagesOnAVolume(Counter counter) throws Exception {
+    String service = "gpuprocess.agent.v1.ImageService/";
+    assertEquals(101, counter.increment());
+    DumpRequest.Builder request =
+        DumpRequest.newBuilder().setJobId("job-a").addPids((int) counter.pid());
+    Image first = dump(service, request.setLeaveRunning(true).build(), PATIENCE);
+    assertEquals(102, counter.increment());
+    Image second = dump(service, request.setLeaveRunning(false).build(), PATIENCE);
+    assertFalse(counter.isAlive());
+    // The retention keeps one.
+    ListImagesRequest list = ListImagesRequest.newBuilder().setJobId("job-a").build();
+    assertTrue(
+        Await.until(
+            PATIENCE,
+            () ->
+                client
+                    .call(service + "List", list, ListImagesResponse.getDefaultInstance(), PATIENCE)
+                    .getImagesList()
+                    .equals(List.of(second))));
+    assertFalse(Files.exists(directory.resolve("images/job-a").resolve(first.getName())));
+    assertTrue(
+        Await.until(PATIENCE, () -> metrics().contains("gpuprocess_images_removed_total 1.0")));
+    RestoreImageRequest.Builder restore = RestoreImageRequest.newBuilder().setJobId("job-a");
+    assertEquals(
+        Status.Code.NOT_FOUND,
+        refused(
+            () ->
+                client.call(
+                    service + "Restore",
+                    restore.setName("none").build(),
+                    RestoredJob.getDefaultInstance(),
+                    PATIENCE)));
+    RestoredJob restored =
+        client.call(
+            service + "Restore",
+            restore.setName("").build(),
+            RestoredJob.getDefaultInstance(),
+            PATIENCE);
+    assertEquals(counter.pid(), restored.getPid());
+    assertEquals(103, counter.increment());
+    assertEquals(JobState.JOB_STATE_RUNNING, client.state("job-a"));
+  }
+
+  /** The deadline of the call ends the dump, and the process continues. */
+  @Test
+  @RequiresCriu
+  void aDeadlineCancelsADump(Counter counter, SimulatedDriver driver) {
+    driver.faults(Fault.in("cuCheckpointProcessLock").hangs(Duration.ofSeconds(3)));
+    DumpRequest request =
+        DumpRequest.newBuilder().setJobId("job-a").addPids((int) counter.pid()).build();
+    assertEquals(
+        Status.Code.DEADLINE_EXCEEDED,
+        refused(() -> dump("gpuprocess.agent.v1.ImageService/", request, Duration.ofMillis(500))));
+    driver.clearFaults();
+    assertTrue(
+        Await.until(
+            PATIENCE,
+            () ->
+                metrics()
+                    .contains(
+                        "gpuprocess_pod_checkpoint_operations_total{result=\"failure\"} 1.0")));
+    assertTrue(counter.isAlive());
+    assertEquals(101, counter.increment());
+  }
+
+  private Image dump(String service, DumpRequest request, Duration deadline) {
+    return client.call(service + "Dump", request, Image.getDefaultInstance(), deadline);
+  }
+
+  private String metrics() {
+    try {
+      return get("/metrics").body();
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    } catch (InterruptedException e) {
+      throw new IllegalStateException(e);
+    }
+  }
+}
