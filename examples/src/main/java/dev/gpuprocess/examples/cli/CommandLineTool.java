@@ -36,6 +36,7 @@ public final class CommandLineTool {
           "snapshot",
           "images",
           "launch",
+          "slurm",
           "recover",
           "doctor",
           "completion");
@@ -165,6 +166,7 @@ public final class CommandLineTool {
       case "snapshot" -> new SnapshotCommand();
       case "images" -> new ImagesCommand();
       case "launch" -> new LaunchCommand();
+      case "slurm" -> new SlurmCommand();
       case "recover" -> new RecoverCommand();
       case "doctor" -> new DoctorCommand();
       case "completion" -> new CompletionCommand();
