@@ -12,8 +12,9 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.time.LocalTime;
 import java.time.ZoneId;
-import java.time.temporal.ChronoUnit;
+import java.time.format.DateTimeFormatter;
 import java.util.List;
+import java.util.Locale;
 import java.util.OptionalLong;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Command;
@@ -31,6 +32,8 @@ import picocli.CommandLine.Parameters;
 final class SlurmCommand {
 
   private static final String SCONTROL = "scontrol";
+  private static final DateTimeFormatter TIME =
+      DateTimeFormatter.ofPattern("HH:mm:ss", Locale.ROOT);
 
   /** {@code slurm run}. */
   @Command(
@@ -109,10 +112,7 @@ final class SlurmCommand {
               events,
               text ->
                   session.note(
-                      "%s %s"
-                          .formatted(
-                              LocalTime.now(ZoneId.systemDefault()).truncatedTo(ChronoUnit.SECONDS),
-                              text)));
+                      "%s %s".formatted(LocalTime.now(ZoneId.systemDefault()).format(TIME), text)));
       try {
         return run.run();
       } catch (InterruptedException e) {

@@ -1,6 +1,7 @@
 package dev.gpuprocess.examples.slurm;
 
 import java.util.Map;
+import java.util.Set;
 
 /**
  * What Slurm's controller records of a job at one moment.
@@ -10,12 +11,15 @@ import java.util.Map;
  */
 record JobRecord(SlurmJob job, Map<String, String> fields) {
 
+  private static final Set<String> RUNNING = Set.of("RUNNING", "SIGNALING");
+
   boolean isKnown() {
     return fields.containsKey("JobState");
   }
 
+  /** Whether its command may run; SIGNALING is shown while Slurm sends SIGUSR1 to it. */
   boolean isRunning() {
-    return state().equals("RUNNING");
+    return !isRequeued() && RUNNING.contains(fields.getOrDefault("JobState", ""));
   }
 
   /**
@@ -33,7 +37,8 @@ record JobRecord(SlurmJob job, Map<String, String> fields) {
   }
 
   boolean hasReachedTimeLimit() {
-    return state().equals("TIMEOUT") || fields.getOrDefault("Reason", "").equals("TimeLimit");
+    return fields.getOrDefault("JobState", "").equals("TIMEOUT")
+        || fields.getOrDefault("Reason", "").equals("TimeLimit");
   }
 
   /** Returns the nodes that the job must not run on, as Slurm writes them. */

@@ -10,7 +10,7 @@ import java.nio.file.Path;
 import java.util.List;
 import java.util.Set;
 
-/** A program in place of {@code scontrol}: it answers from files, and keeps a list of its calls. */
+/** A substitute for {@code scontrol}, which answers from files, and keeps a list of its calls. */
 final class FakeController {
 
   private static final String PROGRAM =
