@@ -37,6 +37,7 @@ public final class CommandLineTool {
           "images",
           "launch",
           "agent",
+          "slurm",
           "recover",
           "doctor",
           "slot",
@@ -216,6 +217,7 @@ public final class CommandLineTool {
       case "images" -> new ImagesCommand();
       case "launch" -> new LaunchCommand();
       case "agent" -> new AgentCommand();
+      case "slurm" -> new SlurmCommand();
       case "recover" -> new RecoverCommand();
       case "doctor" -> new DoctorCommand();
       case "slot" -> new SlotCommand();

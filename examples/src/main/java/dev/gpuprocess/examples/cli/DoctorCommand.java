@@ -6,6 +6,7 @@ import dev.gpuprocess.report.Diagnosis;
 import dev.gpuprocess.report.Finding;
 import java.nio.file.Path;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Command;
@@ -31,15 +32,19 @@ final class DoctorCommand extends CliCommand {
   @Override
   int run(Session session) {
     Diagnosis diagnosis = diagnose(session.machine());
+    print(session, diagnosis.findings());
+    return diagnosis.isHealthy() ? ExitCode.DONE.code() : ExitCode.PROBLEM.code();
+  }
+
+  static void print(Session session, List<Finding> findings) {
     session
         .output()
         .table(
-            diagnosis.findings().stream().map(DoctorCommand::value).toList(),
+            findings.stream().map(DoctorCommand::value).toList(),
             "severity",
             "subject",
             "finding",
             "cure");
-    return diagnosis.isHealthy() ? ExitCode.DONE.code() : ExitCode.PROBLEM.code();
   }
 
   private Diagnosis diagnose(GpuCheckpoints machine) {

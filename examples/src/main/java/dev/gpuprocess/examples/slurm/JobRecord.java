@@ -1,0 +1,54 @@
+package dev.gpuprocess.examples.slurm;
+
+import java.util.Map;
+import java.util.Set;
+
+/**
+ * What Slurm's controller records of a job at one moment.
+ *
+ * @param job the job
+ * @param fields the fields of {@code scontrol show job}; empty if the controller did not answer
+ */
+record JobRecord(SlurmJob job, Map<String, String> fields) {
+
+  private static final Set<String> RUNNING = Set.of("RUNNING", "SIGNALING");
+
+  boolean isKnown() {
+    return fields.containsKey("JobState");
+  }
+
+  /** Whether its command may run; SIGNALING is shown while Slurm sends SIGUSR1 to it. */
+  boolean isRunning() {
+    return !isRequeued() && RUNNING.contains(fields.getOrDefault("JobState", ""));
+  }
+
+  /**
+   * Whether the job is in the queue again. While its processes end, the state is COMPLETING after a
+   * cancellation and after a preemption; only the number of restarts differs.
+   */
+  boolean isRequeued() {
+    String restarts = fields.getOrDefault("Restarts", "");
+    return restarts.matches("\\d{1,9}") && Integer.parseInt(restarts) > job.restarts();
+  }
+
+  /** Whether Slurm has announced a preemption, and waits for the end of the grace. */
+  boolean isPreempted() {
+    return fields.getOrDefault("PreemptTime", "").matches("\\d.*");
+  }
+
+  boolean hasReachedTimeLimit() {
+    return fields.getOrDefault("JobState", "").equals("TIMEOUT")
+        || fields.getOrDefault("Reason", "").equals("TimeLimit");
+  }
+
+  /** Returns the nodes that the job must not run on, as Slurm writes them. */
+  String excludedNodes() {
+    String nodes = fields.getOrDefault("ExcNodeList", "");
+    return nodes.equals("(null)") ? "" : nodes;
+  }
+
+  String state() {
+    return fields.getOrDefault("JobState", "unknown")
+        + (isRequeued() ? ", requeued" : isPreempted() ? ", to be preempted" : "");
+  }
+}

@@ -1,0 +1,486 @@
+package dev.gpuprocess.examples.slurm;
+
+import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.ImageStore;
+import dev.gpuprocess.LaunchedProcess;
+import dev.gpuprocess.ProcessImage;
+import dev.gpuprocess.RepeatedSnapshots;
+import dev.gpuprocess.SnapshotListener;
+import dev.gpuprocess.SnapshotPlan;
+import dev.gpuprocess.cuda.GpuMap;
+import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.error.ImageException;
+import dev.gpuprocess.error.NoSuchProcessException;
+import dev.gpuprocess.error.RetryLaterException;
+import dev.gpuprocess.examples.slurm.JobEvents.Event;
+import dev.gpuprocess.examples.slurm.JobEvents.Signalled;
+import dev.gpuprocess.options.Cancellation;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.options.LaunchOptions;
+import dev.gpuprocess.options.LaunchOptions.Output;
+import dev.gpuprocess.options.RestoreOptions;
+import dev.gpuprocess.options.ResumeOptions;
+import dev.gpuprocess.options.RetentionPolicy;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Locale;
+import java.util.Optional;
+import java.util.OptionalInt;
+import java.util.Set;
+import java.util.concurrent.Executors;
+import java.util.concurrent.ScheduledExecutorService;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * One run of a Slurm job: launches its command, or restores it from its newest image, and on a
+ * preemption dumps it and puts the job back into the queue. The next run, on whichever node,
+ * continues. Used by one thread.
+ */
+public final class JobRun {
+
+  /** The restore of the job has failed on too many nodes, or no image can be used. */
+  public static final int NOT_RESTORED = 70;
+
+  /** The job is in the queue again; Slurm does not look at this code then. */
+  public static final int REQUEUED = 75;
+
+  private static final int SIGNALLED = 128;
+  private static final int SIGTERM = 15;
+
+  /**
+   * The command was the child of another process, such as sudo, which has not said how it ended.
+   */
+  private static final int UNKNOWN = 1;
+
+  private static final int KEPT_IMAGES = 2;
+
+  /** Of KillWait: what this process and its dump need to end. */
+  private static final Duration RESERVE = Duration.ofSeconds(3);
+
+  private static final Duration DEFAULT_KILL_WAIT = Duration.ofSeconds(30);
+  private static final Duration END_GRACE = Duration.ofSeconds(2);
+  private static final Duration RETRY = Duration.ofMillis(100);
+  private static final Duration MEMORY_WAIT = Duration.ofMinutes(2);
+  private static final Duration REQUEUE_WAIT = Duration.ofSeconds(20);
+  private static final Duration ALWAYS = Duration.ofDays(3650);
+
+  private final GpuCheckpoints machine;
+  private final SlurmJob job;
+  private final Scontrol scontrol;
+  private final Settings settings;
+  private final JobEvents events;
+  private final Consumer<String> log;
+  private final JobDirectory directory;
+  private final ImageStore store;
+  private Cancellation dumpCancellation = new Cancellation();
+  private @Nullable RepeatedSnapshots snapshots;
+
+  /**
+   * What the user of a job sets.
+   *
+   * @param images the directory for all jobs, on a disk that all nodes share
+   * @param every the interval of periodic snapshots; null for none
+   * @param grace the time for a dump, from the signal on
+   * @param attempts on how many nodes a restore may fail
+   * @param isolated whether the command gets namespaces of its own, in which its pids are free
+   * @param command the program and its arguments
+   */
+  public record Settings(
+      Path images,
+      @Nullable Duration every,
+      Duration grace,
+      int attempts,
+      boolean isolated,
+      List<String> command) {}
+
+  /**
+   * Prepares a run. The directory of the job is made, or read.
+   *
+   * @param machine the drivers
+   * @param job the job
+   * @param scontrol the controller
+   * @param settings what the user has set
+   * @param events the signals
+   * @param log receives a sentence about each event
+   */
+  public JobRun(
+      GpuCheckpoints machine,
+      SlurmJob job,
+      Scontrol scontrol,
+      Settings settings,
+      JobEvents events,
+      Consumer<String> log) {
+    this.machine = machine;
+    this.job = job;
+    this.scontrol = scontrol;
+    this.settings = settings;
+    this.events = events;
+    this.log = log;
+    List<Path> stale = new ArrayList<>();
+    this.directory = JobDirectory.open(settings.images(), job, stale);
+    stale.forEach(
+        path -> log.accept("the images of an earlier job " + job.id() + " are now in " + path));
+    this.store = machine.store(directory.images());
+  }
+
+  /**
+   * Runs the command until it ends, or the job is requeued.
+   *
+   * @return the exit code of the command, 128 and the signal that ended it, {@link #REQUEUED} or
+   *     {@link #NOT_RESTORED}
+   * @throws GpuCheckpointException if the command cannot be launched
+   * @throws InterruptedException if the thread is interrupted; the command ends with this JVM
+   */
+  public int run() throws InterruptedException {
+    OptionalInt finished = directory.finished();
+    if (finished.isPresent()) {
+      log.accept(
+          "the command of this job has ended before, with %s; to run it again, remove %s"
+              .formatted(finished.getAsInt(), directory));
+      return finished.getAsInt();
+    }
+    LaunchedProcess process;
+    if (hasImages()) {
+      try {
+        process = restore();
+      } catch (GpuCheckpointException e) {
+        return restoreFailed(e);
+      }
+    } else {
+      process = launch();
+    }
+    follow(process);
+    int code = serve(process);
+    if (snapshots != null) {
+      snapshots.abandon();
+    }
+    return code;
+  }
+
+  private boolean hasImages() {
+    // What a killed dump has left is no image: the one before it is used, or there was none.
+    return store.list().stream()
+        .anyMatch(image -> !image.directory().toString().endsWith(".partial"));
+  }
+
+  private LaunchedProcess launch() {
+    List<String> command = settings.command();
+    LaunchOptions.Builder options =
+        LaunchOptions.builder(
+                command.get(0), command.subList(1, command.size()).toArray(String[]::new))
+            .isolated(settings.isolated());
+    Path out = outputOf(1);
+    options.output(Output.appendTo(out));
+    Path err = outputOf(2);
+    if (!err.equals(out)) {
+      options.error(Output.appendTo(err));
+    }
+    LaunchedProcess process = machine.launch(options.build());
+    log.accept(
+        "job %s launched process %s on %s%s"
+            .formatted(
+                job.id(),
+                process.identity().pid(),
+                job.node(),
+                job.restarts() > 0 ? ", as there is no image of its earlier runs" : ""));
+    return process;
+  }
+
+  /** A file can be opened again on another node; a pipe or a terminal cannot. */
+  private Path outputOf(int descriptor) {
+    try {
+      Path target = Files.readSymbolicLink(Path.of("/proc/self/fd/" + descriptor));
+      if (target.isAbsolute() && Files.isRegularFile(target)) {
+        return target;
+      }
+    } catch (IOException e) {
+      log.accept("descriptor %s cannot be read: %s".formatted(descriptor, e.getMessage()));
+    }
+    log.accept(
+        "descriptor %s is no file: the output of the command goes to %s"
+            .formatted(descriptor, directory.output()));
+    return directory.output();
+  }
+
+  private LaunchedProcess restore() {
+    long began = System.nanoTime();
+    List<ProcessImage> used = new ArrayList<>();
+    LaunchedProcess process =
+        store.withNewest(
+            image -> {
+              used.add(image);
+              return image.launch(
+                  RestoreOptions.builder().expectLabel(job.name()).build(),
+                  ResumeOptions.builder()
+                      .gpus(GpuMap.automatic())
+                      .waitForMemory(MEMORY_WAIT)
+                      .build());
+            },
+            skipped -> log.accept("skipped " + skipped));
+    directory.clearFailedNodes();
+    log.accept(
+        "job %s restored process %s on %s from %s in %s"
+            .formatted(
+                job.id(),
+                process.identity().pid(),
+                job.node(),
+                used.get(used.size() - 1).directory().getFileName(),
+                since(began)));
+    return process;
+  }
+
+  /** The images stay: the command never starts again from its beginning while there are any. */
+  private int restoreFailed(GpuCheckpointException why) throws InterruptedException {
+    log.accept(
+        "job %s cannot be restored on %s: %s".formatted(job.id(), job.node(), why.getMessage()));
+    if (why instanceof ImageException) {
+      log.accept("the command is not started again from its beginning; see " + directory.images());
+      return NOT_RESTORED;
+    }
+    directory.addFailedNode(job.node());
+    List<String> failed = directory.failedNodes();
+    if (failed.size() >= settings.attempts()) {
+      directory.clearFailedNodes();
+      log.accept(
+          "the restore has failed %s times, on %s; mend the cause, then: scontrol requeue %s"
+              .formatted(failed.size(), String.join(", ", failed), job.id()));
+      return NOT_RESTORED;
+    }
+    Scontrol.Answer requeued = scontrol.requeue(job);
+    if (!requeued.done()) {
+      log.accept("the job cannot be requeued: " + requeued.line());
+      return NOT_RESTORED;
+    }
+    // Only a job that is queued can be kept away from nodes.
+    Set<String> nodes = new LinkedHashSet<>(failed);
+    String before = scontrol.job(job).excludedNodes();
+    if (!before.isEmpty()) {
+      nodes.add(before);
+    }
+    log.accept("requeued without %s: %s".formatted(nodes, scontrol.exclude(job, nodes).line()));
+    return awaitTerm();
+  }
+
+  private void follow(LaunchedProcess process) {
+    Thread follower =
+        new Thread(
+            () -> {
+              if (process.awaitExit(ALWAYS).isPresent()) {
+                events.ended();
+              }
+            },
+            "gpuprocess slurm exit");
+    follower.setDaemon(true);
+    follower.start();
+    Thread preparation =
+        new Thread(
+            () -> {
+              try {
+                machine.prepare();
+              } catch (GpuCheckpointException e) {
+                log.accept("a dump on this node would fail: " + e.getMessage());
+              }
+            },
+            "gpuprocess slurm prepare");
+    preparation.setDaemon(true);
+    preparation.start();
+    repeatSnapshots(process);
+    if (scontrol.job(job).isPreempted()) {
+      events.signalled("USR1"); // it came before this process took signals
+    }
+  }
+
+  private int serve(LaunchedProcess process) throws InterruptedException {
+    while (true) {
+      Event event = events.take();
+      if (!(event instanceof Signalled signal)) {
+        return ended(process);
+      }
+      JobRecord record = scontrol.job(job);
+      log.accept("SIG%s; the job is %s".formatted(signal.name(), record.state()));
+      OptionalInt code =
+          signal.name().equals("TERM")
+              ? OptionalInt.of(terminate(process, record, signal))
+              : preempt(process, record, signal);
+      if (code.isPresent()) {
+        return code.getAsInt();
+      }
+    }
+  }
+
+  /**
+   * Slurm's SIGTERM reaches the whole tree, so an end in a job that does not run is not its own.
+   */
+  private int ended(LaunchedProcess process) {
+    LaunchedProcess.Exit exit = process.exit().orElseThrow();
+    int code =
+        exit.signal().isPresent()
+            ? SIGNALLED + exit.signal().getAsInt()
+            : exit.code().orElse(UNKNOWN);
+    JobRecord record = scontrol.job(job);
+    boolean own = record.isKnown() ? record.isRunning() : exit.code().isPresent();
+    if (own) {
+      directory.recordFinished(code);
+      log.accept("the command has ended, with " + code);
+    } else {
+      log.accept(
+          "the command has ended, with %s, while the job is %s: not recorded as its end"
+              .formatted(code, record.state()));
+    }
+    return code;
+  }
+
+  /** A preemption, the time limit ahead, or {@code scancel -b -s USR1} of the user. */
+  private OptionalInt preempt(LaunchedProcess process, JobRecord record, Signalled signal)
+      throws InterruptedException {
+    if (dump(process, signal, settings.grace()).isEmpty()) {
+      if (process.exit().isEmpty()) {
+        log.accept("the command continues; the images before are kept");
+        repeatSnapshots(process);
+      }
+      return OptionalInt.empty();
+    }
+    // Slurm requeues by itself only at the end of GraceTime, and not for a time limit.
+    if (!record.isRequeued()) {
+      Scontrol.Answer answer = scontrol.requeue(job);
+      if (!answer.done()) {
+        log.accept(
+            "the job cannot be requeued: %s; do it by hand: scontrol requeue %s"
+                .formatted(answer.line(), job.id()));
+        return OptionalInt.of(REQUEUED);
+      }
+    }
+    return OptionalInt.of(awaitTerm());
+  }
+
+  private int terminate(LaunchedProcess process, JobRecord record, Signalled signal)
+      throws InterruptedException {
+    boolean limit = record.hasReachedTimeLimit();
+    if (record.isRequeued() || limit) {
+      Optional<ProcessImage> image = dump(process, signal, killWait());
+      if (image.isPresent() && !record.isRequeued()) {
+        log.accept("after the time limit: " + scontrol.requeue(job).line());
+      }
+      if (image.isPresent() || record.isRequeued()) {
+        endAll(process);
+        return REQUEUED;
+      }
+    }
+    endAll(process);
+    log.accept("the command was ended with its job");
+    return SIGNALLED + SIGTERM;
+  }
+
+  private void endAll(LaunchedProcess process) {
+    if (snapshots != null) {
+      snapshots.abandon();
+      snapshots = null;
+    }
+    Optional<LaunchedProcess.Exit> unused = process.end(END_GRACE);
+  }
+
+  private int awaitTerm() throws InterruptedException {
+    boolean unused = events.awaitTerm(REQUEUE_WAIT);
+    return REQUEUED;
+  }
+
+  /** Returns the time from SIGTERM to SIGKILL, less what the end of this process takes. */
+  private Duration killWait() {
+    Duration wait = scontrol.killWait().orElse(DEFAULT_KILL_WAIT);
+    Duration left = wait.minus(RESERVE);
+    return left.compareTo(settings.grace()) < 0 ? left : settings.grace();
+  }
+
+  private Optional<ProcessImage> dump(LaunchedProcess process, Signalled signal, Duration limit) {
+    long end = signal.nanos() + limit.toNanos();
+    Cancellation cancellation = dumpCancellation;
+    ScheduledExecutorService timer = Executors.newSingleThreadScheduledExecutor();
+    try {
+      var unused =
+          timer.schedule(cancellation::cancel, end - System.nanoTime(), TimeUnit.NANOSECONDS);
+      while (true) {
+        try {
+          ProcessImage image = dumpOnce(process, cancellation);
+          log.accept(
+              "image %s is on disk %s after the signal"
+                  .formatted(image.directory().getFileName(), since(signal.nanos())));
+          return Optional.of(image);
+        } catch (NoSuchProcessException e) {
+          Optional<LaunchedProcess.Exit> ended = process.awaitExit(END_GRACE);
+          log.accept(ended.isPresent() ? "the command has ended by itself" : e.getMessage());
+          return Optional.empty();
+        } catch (RetryLaterException e) {
+          log.accept("no dump yet: " + e.getMessage());
+          boolean over = System.nanoTime() - end >= 0 || cancellation.isCancelled();
+          if (over || process.awaitExit(RETRY).isPresent()) {
+            return Optional.empty();
+          }
+        } catch (GpuCheckpointException e) {
+          log.accept("no dump: " + e.getMessage());
+          return Optional.empty();
+        }
+      }
+    } finally {
+      timer.shutdownNow();
+      dumpCancellation = new Cancellation();
+    }
+  }
+
+  private ProcessImage dumpOnce(LaunchedProcess process, Cancellation cancellation) {
+    RepeatedSnapshots series = snapshots;
+    snapshots = null;
+    return series != null
+        ? series.dump()
+        : store.dump(process.process(), dumpOptions(cancellation));
+  }
+
+  private DumpOptions dumpOptions(Cancellation cancellation) {
+    return DumpOptions.builder().label(job.name()).cancellation(cancellation).build();
+  }
+
+  private void repeatSnapshots(LaunchedProcess process) {
+    if (settings.every() == null || snapshots != null) {
+      return;
+    }
+    try {
+      snapshots =
+          process
+              .process()
+              .repeatSnapshots(
+                  SnapshotPlan.into(store)
+                      .every(settings.every())
+                      .retention(RetentionPolicy.builder().keepLast(KEPT_IMAGES).build())
+                      .options(dumpOptions(dumpCancellation))
+                      .patience(settings.grace())
+                      .listener(new Listener())
+                      .build());
+    } catch (GpuCheckpointException e) {
+      log.accept("there are no periodic snapshots: " + e.getMessage());
+    }
+  }
+
+  private static String since(long nanos) {
+    return String.format(Locale.ROOT, "%.1f s", (System.nanoTime() - nanos) / 1e9);
+  }
+
+  /** Writes what happens to periodic snapshots. */
+  private final class Listener implements SnapshotListener {
+
+    @Override
+    public void made(ProcessImage image) {
+      log.accept("snapshot " + image.directory().getFileName());
+    }
+
+    @Override
+    public void failed(Throwable why) {
+      log.accept("a snapshot failed: " + why.getMessage());
+    }
+  }
+}

@@ -1,0 +1,73 @@
+package dev.gpuprocess.examples.slurm;
+
+import static java.nio.file.attribute.PosixFilePermission.OWNER_EXECUTE;
+import static java.nio.file.attribute.PosixFilePermission.OWNER_READ;
+import static java.nio.file.attribute.PosixFilePermission.OWNER_WRITE;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Set;
+
+/** A substitute for {@code scontrol}, which answers from files, and keeps a list of its calls. */
+final class FakeController {
+
+  private static final String PROGRAM =
+      """
+      #!/bin/sh
+      cd "${0%/*}" || exit 1
+      echo "$*" >>calls
+      case $1 in
+        -o) cat "$3" ;;
+        show) cat config ;;
+        requeue) [ ! -e refuse ] || { echo "Job is not requeueable"; exit 1; } ;;
+      esac
+      """;
+
+  private final Path directory;
+
+  FakeController(Path directory) throws IOException {
+    this.directory = Files.createDirectories(directory);
+    Path program = Files.writeString(directory.resolve("scontrol"), PROGRAM);
+    Files.setPosixFilePermissions(program, Set.of(OWNER_READ, OWNER_WRITE, OWNER_EXECUTE));
+    Files.createFile(directory.resolve("calls"));
+    write("config", "KillWait                = 30 sec\n");
+    job("RUNNING", 0);
+  }
+
+  Scontrol scontrol() {
+    return new Scontrol(directory.resolve("scontrol").toString());
+  }
+
+  /** Sets what is answered about the job. */
+  void job(String state, int restarts) throws IOException {
+    write(
+        "job",
+        "JobId=17 JobName=x Requeue=1 Restarts=%s JobState=%s Reason=None PreemptTime=None ExcNodeList=(null) Command=a=b\n"
+            .formatted(restarts, state));
+  }
+
+  void partition(String fields) throws IOException {
+    write("partition", fields);
+  }
+
+  void config(String lines) throws IOException {
+    write("config", lines);
+  }
+
+  void refuseRequeue() throws IOException {
+    Files.createFile(directory.resolve("refuse"));
+  }
+
+  /** Returns the calls that change something. */
+  List<String> changes() throws IOException {
+    return Files.readAllLines(directory.resolve("calls")).stream()
+        .filter(call -> !call.contains("show"))
+        .toList();
+  }
+
+  private void write(String name, String text) throws IOException {
+    Files.writeString(directory.resolve(name), text);
+  }
+}

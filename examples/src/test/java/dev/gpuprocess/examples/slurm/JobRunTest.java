@@ -1,0 +1,327 @@
+package dev.gpuprocess.examples.slurm;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.ImageStore;
+import dev.gpuprocess.contract.RequiresCriu;
+import dev.gpuprocess.contract.RequiresRoot;
+import dev.gpuprocess.examples.demo.Await;
+import dev.gpuprocess.fixtures.Counter;
+import dev.gpuprocess.fixtures.Signal;
+import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.fixtures.SimulatedGpu;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.report.Finding;
+import java.io.IOException;
+import java.io.RandomAccessFile;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.OptionalLong;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.TimeUnit;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import java.util.stream.Stream;
+import org.jspecify.annotations.Nullable;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** The runs of one job, on a simulated GPU with real CRIU; a program answers for Slurm. */
+@SimulatedGpu
+@RequiresCriu
+@RequiresRoot("is the parent of what CRIU restores")
+@Tag("slow")
+class JobRunTest {
+
+  private static final Duration PATIENCE = Duration.ofSeconds(60);
+  private static final Pattern LAUNCHED = Pattern.compile("launched process (\\d+)");
+  private static final int CODE = 7;
+
+  @TempDir private Path directory;
+  private FakeController controller;
+  private final List<String> log = new CopyOnWriteArrayList<>();
+
+  @BeforeEach
+  void makeController() throws IOException {
+    controller = new FakeController(directory.resolve("slurm"));
+  }
+
+  /** A run loads what a dump needs on a thread of its own, which uses the machine of the test. */
+  @AfterEach
+  void awaitPreparation() throws InterruptedException {
+    for (Thread thread : Thread.getAllStackTraces().keySet()) {
+      if (thread.getName().equals("gpuprocess slurm prepare")) {
+        thread.join(PATIENCE.toMillis());
+      }
+    }
+  }
+
+  /** A run of the job that goes on in another thread. */
+  private record Run(JobEvents events, CompletableFuture<Integer> code) {
+
+    int await() throws Exception {
+      return code.get(PATIENCE.toSeconds(), TimeUnit.SECONDS);
+    }
+  }
+
+  private Run run(GpuCheckpoints machine, int restarts, List<String> command) throws IOException {
+    controller.job("RUNNING", restarts);
+    SlurmJob job = new SlurmJob("17", "lab-17", restarts, "node" + (restarts + 1), "low");
+    JobRun.Settings settings =
+        new JobRun.Settings(directory.resolve("images"), null, PATIENCE, 2, false, command);
+    JobEvents events = new JobEvents();
+    CompletableFuture<Integer> code = new CompletableFuture<>();
+    Thread thread =
+        new Thread(
+            () -> {
+              try {
+                code.complete(
+                    new JobRun(machine, job, controller.scontrol(), settings, events, log::add)
+                        .run());
+              } catch (InterruptedException | RuntimeException | Error e) {
+                code.completeExceptionally(e);
+              }
+            },
+            "run of the job");
+    thread.setDaemon(true);
+    thread.start();
+    return new Run(events, code);
+  }
+
+  private Run restored(GpuCheckpoints machine, int restarts) throws IOException {
+    return run(machine, restarts, List.of("/this/is/not/launched"));
+  }
+
+  private @Nullable Run first;
+
+  /** Starts a counter as the child of a shell, which ends with a code of its own. */
+  private Counter launched(GpuCheckpoints machine, SimulatedDriver driver) {
+    return driver.start(
+        Counter.launch(16),
+        (command, environment) -> {
+          List<String> words = new ArrayList<>(List.of("/usr/bin/env"));
+          environment.forEach((name, value) -> words.add(name + "=" + value));
+          words.addAll(List.of("sh", "-c", "\"$@\"; exit " + CODE, "sh"));
+          words.addAll(command);
+          try {
+            first = run(machine, 0, words);
+          } catch (IOException e) {
+            throw new IllegalStateException(e);
+          }
+          assertTrue(Await.until(PATIENCE, () -> launchedPid() > 0), log::toString);
+          return launchedPid();
+        });
+  }
+
+  private long launchedPid() {
+    return log.stream()
+        .map(LAUNCHED::matcher)
+        .filter(Matcher::find)
+        .mapToLong(found -> Long.parseLong(found.group(1)))
+        .findFirst()
+        .orElse(0);
+  }
+
+  private int preempt() throws Exception {
+    Run run = first();
+    run.events().signalled("USR1");
+    assertTrue(
+        Await.until(PATIENCE, () -> run.code().isDone() || changes().contains("requeue 17")),
+        log::toString);
+    run.events().signalled("TERM"); // as Slurm does
+    return run.await();
+  }
+
+  private Run first() {
+    Run run = first;
+    assertTrue(run != null, "nothing was launched");
+    return run;
+  }
+
+  private List<String> changes() {
+    try {
+      return controller.changes();
+    } catch (IOException e) {
+      throw new IllegalStateException(e);
+    }
+  }
+
+  private static void endCounter(Counter counter) {
+    long pid =
+        ProcessHandle.of(counter.pid()).orElseThrow().children().findFirst().orElseThrow().pid();
+    Signal.send("KILL", pid);
+  }
+
+  private ImageStore store(GpuCheckpoints machine) {
+    return machine.store(directory.resolve("images/lab-17/images"));
+  }
+
+  private void assertLogged(String part) {
+    assertTrue(log.stream().anyMatch(line -> line.contains(part)), log::toString);
+  }
+
+  private boolean isRestored() {
+    return log.stream().anyMatch(line -> line.contains("restored process"));
+  }
+
+  @Test
+  void preemptedJobContinuesAndReturnsItsExitCode(GpuCheckpoints machine, SimulatedDriver driver)
+      throws Exception {
+    Counter counter = launched(machine, driver);
+    assertEquals(101, counter.increment());
+    assertEquals(JobRun.REQUEUED, preempt(), log::toString);
+    assertEquals(List.of("requeue 17"), changes());
+    assertFalse(counter.isAlive());
+
+    Run second = restored(machine, 1);
+    assertTrue(Await.until(PATIENCE, this::isRestored), log::toString);
+    assertEquals(102, counter.increment());
+    assertTrue(counter.verify().startsWith("ok "), counter::verify);
+    endCounter(counter);
+    assertEquals(CODE, second.await(), log::toString);
+
+    // Requeued by hand after its end.
+    assertEquals(CODE, restored(machine, 2).await());
+    assertLogged("has ended before, with 7");
+  }
+
+  @Test
+  void cancelledJobEndsWithAllItsProcesses(GpuCheckpoints machine, SimulatedDriver driver)
+      throws Exception {
+    Counter counter = launched(machine, driver);
+    controller.job("COMPLETING", 0);
+    first().events().signalled("TERM");
+    assertEquals(143, first().await(), log::toString);
+    assertFalse(counter.isAlive());
+    assertEquals(List.of(), store(machine).list());
+    assertEquals(List.of(), changes());
+  }
+
+  @Test
+  void jobThatWasRequeuedWithoutASignalIsDumpedOnSigterm(
+      GpuCheckpoints machine, SimulatedDriver driver) throws Exception {
+    Counter counter = launched(machine, driver);
+    controller.job("COMPLETING", 1);
+    first().events().signalled("TERM");
+    assertEquals(JobRun.REQUEUED, first().await(), log::toString);
+    assertFalse(counter.isAlive());
+    assertEquals(1, store(machine).list().size());
+    assertEquals(List.of(), changes(), "Slurm has requeued it already");
+  }
+
+  @Test
+  void requeuesWithoutANodeThatCannotRestore_andGivesUpAtLast(
+      GpuCheckpoints machine, SimulatedDriver driver) throws Exception {
+    Counter counter = launched(machine, driver);
+    assertEquals(JobRun.REQUEUED, preempt(), log::toString);
+    try (SimulatedDriver other = SimulatedDriver.builder().driverVersion(12090).create()) {
+      GpuCheckpoints unfit = machine.toBuilder().cuda(other.directory()).build();
+      Run second = restored(unfit, 1);
+      assertTrue(Await.until(PATIENCE, () -> changes().size() == 3), log::toString);
+      second.events().signalled("TERM");
+      assertEquals(JobRun.REQUEUED, second.await(), log::toString);
+      assertEquals(
+          List.of("requeue 17", "requeue 17", "update JobId=17 ExcNodeList=node2"), changes());
+      assertEquals(JobRun.NOT_RESTORED, restored(unfit, 2).await(), log::toString);
+      assertLogged("the restore has failed 2 times, on node2, node3");
+    }
+    Run fourth = restored(machine, 3);
+    assertTrue(Await.until(PATIENCE, this::isRestored), log::toString);
+    assertEquals(101, counter.increment());
+    endCounter(counter);
+    assertEquals(CODE, fourth.await(), log::toString);
+  }
+
+  @Test
+  void usesAnOlderImageIfTheNewestIsBad_andStartsNothingIfAllAre(
+      GpuCheckpoints machine, SimulatedDriver driver) throws Exception {
+    Counter counter = launched(machine, driver);
+    assertEquals(101, counter.increment());
+    store(machine)
+        .snapshot(machine.process(counter.pid()), DumpOptions.builder().label("lab-17").build());
+    assertEquals(102, counter.increment());
+    assertEquals(JobRun.REQUEUED, preempt(), log::toString);
+    damage(store(machine).list().get(0).directory());
+
+    Run second = restored(machine, 1);
+    assertTrue(Await.until(PATIENCE, this::isRestored), log::toString);
+    assertEquals(102, counter.increment(), "the older image has 101");
+    assertLogged("skipped ");
+    controller.job("COMPLETING", 1);
+    second.events().signalled("TERM");
+    assertEquals(143, second.await(), log::toString);
+
+    damage(store(machine).list().get(1).directory());
+    assertEquals(JobRun.NOT_RESTORED, restored(machine, 2).await(), log::toString);
+    assertLogged("is not started again from its beginning");
+    assertEquals(List.of("requeue 17"), changes());
+  }
+
+  private static void damage(Path image) throws IOException {
+    try (Stream<Path> files = Files.walk(image)) {
+      for (Path file : files.filter(each -> each.toString().endsWith(".img")).toList()) {
+        try (RandomAccessFile content = new RandomAccessFile(file.toFile(), "rw")) {
+          content.write(new byte[8]);
+        }
+      }
+    }
+  }
+
+  @Test
+  void commandContinuesIfTheJobCannotBeDumped(GpuCheckpoints machine, SimulatedDriver driver)
+      throws Exception {
+    Counter counter = launched(machine, driver);
+    counter.allocateManaged(); // the driver does not checkpoint this
+    first().events().signalled("USR1");
+    assertTrue(
+        Await.until(PATIENCE, () -> log.stream().anyMatch(line -> line.contains("continues"))),
+        log::toString);
+    assertEquals(101, counter.increment());
+    assertEquals(List.of(), changes());
+    endCounter(counter);
+    assertEquals(CODE, first().await(), log::toString);
+  }
+
+  @Test
+  void firstRunLeavesTheImagesOfAnEarlierJobAlone(GpuCheckpoints machine) throws Exception {
+    Path left = Files.createDirectories(directory.resolve("images/lab-17"));
+    Files.writeString(left.resolve("finished"), "5");
+    assertEquals(3, run(machine, 0, List.of("sh", "-c", "exit 3")).await(), log::toString);
+    assertLogged("the images of an earlier job 17 are now in ");
+  }
+
+  @Test
+  void checkNamesWhatTheClusterLacks(GpuCheckpoints machine) throws Exception {
+    controller.config("ProctrackType = proctrack/linuxproc\nPreemptType = preempt/none\n");
+    controller.partition("PartitionName=low GraceTime=0 PreemptMode=CANCEL\n");
+    Map<String, Finding.Severity> found = new HashMap<>();
+    new SlurmCheck(
+            machine,
+            controller.scontrol(),
+            "low",
+            directory.resolve("images"),
+            OptionalLong.of(1 << 20))
+        .run()
+        .forEach(finding -> found.putIfAbsent(finding.subject(), finding.severity()));
+    assertEquals("PROBLEM", String.valueOf(found.get("PreemptMode")));
+    assertEquals("PROBLEM", String.valueOf(found.get("GraceTime")));
+    assertEquals("WARNING", String.valueOf(found.get("ProctrackType")));
+    assertEquals("WARNING", String.valueOf(found.get("PreemptType")));
+    assertEquals("WARNING", String.valueOf(found.get("signals")));
+    try (Stream<Path> files = Files.list(directory.resolve("images"))) {
+      assertEquals(0, files.count(), "the file for the measurement is removed");
+    }
+  }
+}
