@@ -28,10 +28,16 @@ final class DumpArguments {
       description = "The largest unlinked file that is copied into the image.")
   private @Nullable Long ghostLimit;
 
+  @Option(
+      names = "--release-inherited-gpu",
+      description = "Make forked children release what they inherited of the GPU.")
+  private boolean releaseInheritedGpu;
+
   DumpOptions options(Session session) {
     DumpOptions.Builder options =
         DumpOptions.builder()
             .cancellation(session.cancellation())
+            .releaseInheritedGpu(releaseInheritedGpu)
             .criu(
                 criu -> {
                   criu.tcpEstablished(tcpEstablished)

@@ -44,7 +44,7 @@ final class ImagePage {
       tbody th { color: #52606d; font-weight: 600; width: 11rem }
       .number { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums }
       code { font: 12.5px ui-monospace, monospace; overflow-wrap: anywhere }
-      .bar { display: block; min-width: 8rem; background: #edf0f3; border-radius: 3px }
+      .bar { display: block; margin-top: .2rem; min-width: 8rem; background: #edf0f3; border-radius: 3px }
       .bar span { display: block; height: .8rem; background: #2f7d32; border-radius: 3px }
       .differs { color: #b42318 }
       .quiet { color: #7b8794 }
@@ -105,7 +105,16 @@ final class ImagePage {
   private void processes() {
     begin("Processes");
     long most = tree.processes().stream().mapToLong(DumpedProcess::bytesDumped).max().orElse(0);
-    head("PID", "Parent", "Role", "State", "Threads", "Files", "Memory in the image", "", "Name");
+    head(
+        "#PID",
+        "#Parent",
+        "Role",
+        "State",
+        "#Threads",
+        "#Files",
+        "#Memory in the image",
+        "",
+        "Name");
     for (DumpedProcess each : tree.processes()) {
       row(
           number(each.pid()),
@@ -146,7 +155,7 @@ final class ImagePage {
         "Threads",
         process.threads().stream().map(ImagePage::thread).collect(Collectors.joining(", ")));
     page.append("</tbody></table>\n");
-    head("Memory", "Mappings", "Mapped", "In the image");
+    head("Memory", "#Mappings", "#Mapped", "#In the image");
     for (DumpedMemory each : process.memory()) {
       row(
           cell(lower(each.kind())),
@@ -155,7 +164,7 @@ final class ImagePage {
           number(Output.bytes(each.dumped())));
     }
     foot();
-    head("Descriptor", "Kind", "File");
+    head("#Descriptor", "Kind", "File");
     for (DumpedFile each : process.files()) {
       row(number(each.descriptor()), cell(lower(each.kind())), code(each.text()));
     }
@@ -183,7 +192,7 @@ final class ImagePage {
             .mapToLong(Long::longValue)
             .max()
             .orElse(0);
-    head("GPU", "Kind", "PID", "Memory", "");
+    head("GPU", "Kind", "#PID", "#Memory", "");
     for (ImageMember member : manifest.cudaProcesses()) {
       member
           .gpuBytes()
@@ -211,7 +220,7 @@ final class ImagePage {
     begin("Timings");
     List<ImageStep> steps = Optional.ofNullable(manifest.steps()).orElse(List.of());
     long longest = steps.stream().mapToLong(ImageStep::microseconds).max().orElse(0);
-    head("Step", "PID", "Time", "Bytes", "Rate", "");
+    head("Step", "#PID", "#Time", "#Bytes", "#Rate", "");
     for (ImageStep each : steps) {
       row(
           cell(each.name()),
@@ -256,7 +265,7 @@ final class ImagePage {
     differences();
     if (machine != null) {
       page.append("<details><summary>Programs and shared libraries</summary>\n");
-      head("File", "Size");
+      head("File", "#Size");
       machine.files().forEach(each -> row(code(each.path()), number(Output.bytes(each.bytes()))));
       foot();
       page.append("</details>\n");
@@ -287,7 +296,7 @@ final class ImagePage {
     long most = manifest.files().stream().mapToLong(each -> each.bytes()).max().orElse(0);
     page.append("<details><summary>").append(manifest.files().size());
     page.append(" files</summary>\n");
-    head("File", "Size", "");
+    head("File", "#Size", "");
     manifest
         .files()
         .forEach(
@@ -309,10 +318,15 @@ final class ImagePage {
     page.append("</section>\n");
   }
 
+  /** Begins a table; a heading that begins with {@code #} is one of numbers. */
   private void head(String... headings) {
     page.append("<table><thead><tr>");
     for (String each : headings) {
-      page.append("<th>").append(escape(each)).append("</th>");
+      page.append(
+          each.startsWith("#")
+              ? "<th class=\"number\">" + escape(each.substring(1))
+              : "<th>" + escape(each));
+      page.append("</th>");
     }
     page.append("</tr></thead><tbody>\n");
   }

@@ -17,6 +17,7 @@ import java.nio.channels.SocketChannel;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.util.Map;
 import jdk.net.ExtendedSocketOptions;
@@ -46,11 +47,14 @@ final class SlotSocket {
    * controller left.
    */
   ServerSocketChannel listen() throws IOException {
-    remove();
+    // It gets its name when no other user can use it.
+    Path made = file.resolveSibling(file.getFileName() + ".new");
+    Files.deleteIfExists(made);
     ServerSocketChannel server = ServerSocketChannel.open(StandardProtocolFamily.UNIX);
     try {
-      server.bind(UnixDomainSocketAddress.of(file));
-      Files.setPosixFilePermissions(file, PosixFilePermissions.fromString("rw-------"));
+      server.bind(UnixDomainSocketAddress.of(made));
+      Files.setPosixFilePermissions(made, PosixFilePermissions.fromString("rw-------"));
+      Files.move(made, file, StandardCopyOption.ATOMIC_MOVE);
     } catch (IOException | RuntimeException e) {
       server.close();
       throw e;

@@ -231,6 +231,24 @@ class CommandLineTest {
   }
 
   @Test
+  @RequiresCriu
+  void dumpsForkedWorkersThatReleaseTheGpu(GpuCheckpoints machine, Counter counter) {
+    long child = counter.forkLoaders(1).get(0);
+    Path image = directory.resolve("image");
+    Call refused = Call.of(machine, "dump", counter.pid(), image, "--json");
+    assertEquals(4, refused.code(), refused::toString);
+    assertTrue(refused.out().contains("CUDA_CHILD"), refused::toString);
+    var made =
+        json(machine, "dump", counter.pid(), image, "--release-inherited-gpu").getAsJsonObject();
+    assertEquals(counter.pid(), made.get("pid").getAsLong());
+    var processes =
+        json(machine, "images", "describe", image).getAsJsonObject().getAsJsonArray("processes");
+    assertEquals(child, processes.get(1).getAsJsonObject().get("pid").getAsLong());
+    done(machine, "restore-image", image);
+    assertEquals(101, counter.increment());
+  }
+
+  @Test
   void launchesACommandAndReturnsItsExitCode(GpuCheckpoints machine) {
     assertEquals(7, Call.of(machine, "launch", "--", "sh", "-c", "exit 7").code());
     assertEquals(143, Call.of(machine, "launch", "--", "sh", "-c", "kill -TERM $$").code());
