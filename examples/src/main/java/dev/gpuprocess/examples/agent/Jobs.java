@@ -11,10 +11,12 @@ import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.examples.agent.ControlGroups.Container;
 import dev.gpuprocess.report.ListedProcess;
 import dev.gpuprocess.report.ProcessIdentity;
+import dev.gpuprocess.report.SuspendedProcess;
 import io.grpc.Status;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Collection;
+import java.util.HashMap;
 import java.util.HashSet;
 import java.util.LinkedHashSet;
 import java.util.List;
@@ -22,7 +24,6 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
-import java.util.TreeSet;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
@@ -89,16 +90,12 @@ final class Jobs {
     if (!pids.isEmpty()) {
       return remember(job, pids);
     }
-    List<Long> known =
-        named.getOrDefault(job, List.of()).stream()
-            .filter(ProcessIdentity::isAlive)
-            .map(each -> (long) each.pid())
-            .toList();
-    if (!known.isEmpty()) {
-      return known;
-    }
-    List<Long> found = inPods().getOrDefault(job, List.of());
-    return found.isEmpty() ? suspendedUnder(job) : found;
+    List<Long> known = alive(named.getOrDefault(job, List.of()));
+    return known.isEmpty() ? all().getOrDefault(job, List.of()) : known;
+  }
+
+  private static List<Long> alive(List<ProcessIdentity> roots) {
+    return roots.stream().filter(ProcessIdentity::isAlive).map(each -> (long) each.pid()).toList();
   }
 
   /** Returns the only root of a job, for verbs that move one tree. */
@@ -138,16 +135,13 @@ final class Jobs {
     named.put(job, List.of(root));
   }
 
-  /** Returns the names of the jobs whose processes are on this node. */
-  Set<String> names() {
-    named.values().removeIf(roots -> roots.stream().noneMatch(ProcessIdentity::isAlive));
-    Set<String> names = new TreeSet<>(named.keySet());
-    names.addAll(inPods().keySet());
-    machine.suspended().stream()
-        .map(each -> each.label())
-        .filter(label -> label != null && NAME.matcher(label).matches())
-        .forEach(names::add);
-    return names;
+  /** Returns the jobs whose processes are on this node, with the roots of their trees. */
+  Map<String, List<Long>> all() {
+    Map<String, List<Long>> all = suspended();
+    all.putAll(inPods());
+    named.values().removeIf(roots -> alive(roots).isEmpty());
+    named.forEach((job, roots) -> all.put(job, alive(roots)));
+    return all;
   }
 
   /** Returns the job of a process, or its pid in words if no job is known. */
@@ -193,17 +187,24 @@ final class Jobs {
   }
 
   /** After a restart of the agent, the journal has the names of suspended jobs. */
-  private List<Long> suspendedUnder(String job) {
-    return machine.suspended().stream()
-        .filter(each -> job.equals(each.label()))
-        .map(each -> (long) each.root().pid())
-        .distinct()
-        .toList();
+  private Map<String, List<Long>> suspended() {
+    Map<String, List<Long>> jobs = new TreeMap<>();
+    for (SuspendedProcess each : machine.suspended()) {
+      String label = each.label();
+      if (label != null && NAME.matcher(label).matches()) {
+        List<Long> roots = jobs.computeIfAbsent(label, one -> new ArrayList<>());
+        long root = each.root().pid();
+        if (!roots.contains(root)) {
+          roots.add(root);
+        }
+      }
+    }
+    return jobs;
   }
 
   /** Returns the roots of the CUDA processes of each pod, by the name of the job. */
   private Map<String, List<Long>> inPods() {
-    Map<Container, Set<Long>> containers = new ConcurrentHashMap<>();
+    Map<Container, Set<Long>> containers = new HashMap<>();
     for (ListedProcess each : machine.processes()) {
       if (each.state() != null || each.suspended() != null || !each.gpuBytes().isEmpty()) {
         groups

@@ -222,9 +222,11 @@ final class SnapshotAgentService implements BindableService {
 
   private StatusResponse status() {
     StatusResponse.Builder reply = StatusResponse.newBuilder();
-    for (String job : jobs.names()) {
-      reply.addJobStatuses(JobStatus.newBuilder().setJobId(job).setState(state(job)));
-    }
+    jobs.all()
+        .forEach(
+            (job, roots) ->
+                reply.addJobStatuses(
+                    JobStatus.newBuilder().setJobId(job).setState(state(job, roots))));
     machine
         .gpus()
         .gpus()
@@ -239,11 +241,11 @@ final class SnapshotAgentService implements BindableService {
     return reply.build();
   }
 
-  private JobState state(String job) {
+  private JobState state(String job, List<Long> roots) {
     if (operations.isBusy(job)) {
       return JobState.JOB_STATE_TRANSITIONING;
     }
-    return switch (jobs.state(jobs.roots(job, List.of()))) {
+    return switch (jobs.state(roots)) {
       case IDLE -> JobState.JOB_STATE_IDLE;
       case RUNNING -> JobState.JOB_STATE_RUNNING;
       case MOVING -> JobState.JOB_STATE_TRANSITIONING;

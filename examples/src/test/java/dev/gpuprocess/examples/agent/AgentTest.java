@@ -41,9 +41,12 @@ import java.net.http.HttpResponse;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
+import java.security.KeyStore;
 import java.time.Duration;
+import java.util.Base64;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
+import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Tag;
@@ -87,6 +90,10 @@ class AgentTest {
   }
 
   private Agent agent() throws IOException {
+    return agent(null);
+  }
+
+  private Agent agent(Agent.@Nullable Tls tls) throws IOException {
     InetSocketAddress any = new InetSocketAddress(InetAddress.getLoopbackAddress(), 0);
     return new Agent(
         machine,
@@ -94,7 +101,7 @@ class AgentTest {
             any,
             any,
             token,
-            null,
+            tls,
             directory.resolve("images"),
             RetentionPolicy.builder().keepLast(1).build(),
             Duration.ofMillis(200),
@@ -244,6 +251,44 @@ class AgentTest {
       assertEquals(Status.Code.UNAVAILABLE, refused(wrong::status));
       assertThrows(IOException.class, this::agent);
     }
+  }
+
+  @Test
+  void encryptsTheConnection() throws Exception {
+    Agent.Tls tls = certificate();
+    try (Agent encrypted = agent(tls);
+        PeerClient plain = new PeerClient(encrypted.port(), SECRET);
+        PeerClient trusting = new PeerClient(encrypted.port(), SECRET, tls.certificate())) {
+      assertEquals(0, trusting.status().getJobStatusesCount());
+      assertEquals(Status.Code.UNAVAILABLE, refused(plain::status));
+    }
+  }
+
+  /** A certificate of localhost by the JDK's keytool. */
+  private Agent.Tls certificate() throws Exception {
+    Path store = directory.resolve("store.p12");
+    Process keytool =
+        new ProcessBuilder(
+                (Path.of(System.getProperty("java.home"), "bin", "keytool")
+                        + " -genkeypair -alias a -keyalg EC -dname CN=localhost -ext san=dns:localhost"
+                        + " -storetype PKCS12 -storepass secret -keystore "
+                        + store)
+                    .split(" "))
+            .inheritIO()
+            .start();
+    assertEquals(0, keytool.waitFor());
+    char[] password = "secret".toCharArray();
+    KeyStore keys = KeyStore.getInstance(store.toFile(), password);
+    return new Agent.Tls(
+        pem("CERTIFICATE", keys.getCertificate("a").getEncoded()),
+        pem("PRIVATE KEY", keys.getKey("a", password).getEncoded()));
+  }
+
+  private Path pem(String kind, byte[] content) throws IOException {
+    return Files.writeString(
+        directory.resolve(kind + ".pem"),
+        "-----BEGIN %1$s-----%n%2$s%n-----END %1$s-----%n"
+            .formatted(kind, Base64.getMimeEncoder().encodeToString(content)));
   }
 
   @Test

@@ -30,13 +30,17 @@ import dev.gpuprocess.examples.demo.Await;
 import io.grpc.CallOptions;
 import io.grpc.Channel;
 import io.grpc.ClientInterceptors;
+import io.grpc.Grpc;
 import io.grpc.ManagedChannel;
 import io.grpc.ManagedChannelBuilder;
 import io.grpc.Metadata;
 import io.grpc.MethodDescriptor;
+import io.grpc.TlsChannelCredentials;
 import io.grpc.protobuf.ProtoUtils;
 import io.grpc.stub.ClientCalls;
 import io.grpc.stub.MetadataUtils;
+import java.io.IOException;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -55,7 +59,22 @@ final class PeerClient implements AutoCloseable {
   private final Channel channel;
 
   PeerClient(int port, @Nullable String token) {
-    connection = ManagedChannelBuilder.forAddress("127.0.0.1", port).usePlaintext().build();
+    this(ManagedChannelBuilder.forAddress("127.0.0.1", port).usePlaintext().build(), token);
+  }
+
+  /** A client that trusts a certificate. */
+  PeerClient(int port, String token, Path certificate) throws IOException {
+    this(
+        Grpc.newChannelBuilderForAddress(
+                "localhost",
+                port,
+                TlsChannelCredentials.newBuilder().trustManager(certificate.toFile()).build())
+            .build(),
+        token);
+  }
+
+  private PeerClient(ManagedChannel connection, @Nullable String token) {
+    this.connection = connection;
     if (token == null) {
       channel = connection;
     } else {
