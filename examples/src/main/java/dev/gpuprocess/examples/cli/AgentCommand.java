@@ -117,7 +117,7 @@ final class AgentCommand extends CliCommand {
     } catch (InterruptedException e) {
       return ExitCode.DONE.code(); // --timeout, SIGINT or SIGTERM
     } catch (IOException e) {
-      throw new CommandException(ExitCode.FIX_AND_RETRY, String.valueOf(e.getMessage()));
+      throw new CommandException(ExitCode.FIX_AND_RETRY, "AGENT", String.valueOf(e.getMessage()));
     } finally {
       registration.close();
     }
@@ -127,7 +127,7 @@ final class AgentCommand extends CliCommand {
   private Agent.Options options() {
     if ((certificate == null) != (key == null)) {
       throw new CommandException(
-          ExitCode.USAGE, "--tls-certificate and --tls-key are given together");
+          ExitCode.USAGE, "OPTION", "--tls-certificate and --tls-key are given together");
     }
     return new Agent.Options(
         address(listen),
@@ -147,7 +147,7 @@ final class AgentCommand extends CliCommand {
       return new InetSocketAddress(
           text.substring(0, Math.max(colon, 0)), Integer.parseInt(text.substring(colon + 1)));
     } catch (IllegalArgumentException e) {
-      throw new CommandException(ExitCode.USAGE, "'%s' is not HOST:PORT".formatted(text));
+      throw new CommandException(ExitCode.USAGE, "OPTION", "'%s' is not HOST:PORT".formatted(text));
     }
   }
 

@@ -36,6 +36,10 @@ record JobRecord(SlurmJob job, Map<String, String> fields) {
     return fields.getOrDefault("PreemptTime", "").matches("\\d.*");
   }
 
+  boolean canBeRequeued() {
+    return !fields.getOrDefault("Requeue", "").equals("0");
+  }
+
   boolean hasReachedTimeLimit() {
     return fields.getOrDefault("JobState", "").equals("TIMEOUT")
         || fields.getOrDefault("Reason", "").equals("TimeLimit");

@@ -292,7 +292,11 @@ public final class JobRun {
     preparation.setDaemon(true);
     preparation.start();
     repeatSnapshots(process);
-    if (scontrol.job(job).isPreempted()) {
+    JobRecord record = scontrol.job(job);
+    if (!record.canBeRequeued()) {
+      log.accept("the job cannot be requeued: submit it with --requeue");
+    }
+    if (record.isPreempted()) {
       events.signalled("USR1"); // it came before this process took signals
     }
   }

@@ -42,10 +42,14 @@ final class FakeController {
 
   /** Sets what is answered about the job. */
   void job(String state, int restarts) throws IOException {
+    job(state, restarts, "Requeue=1 PreemptTime=None");
+  }
+
+  void job(String state, int restarts, String more) throws IOException {
     write(
         "job",
-        "JobId=17 JobName=x Requeue=1 Restarts=%s JobState=%s Reason=None PreemptTime=None ExcNodeList=(null) Command=a=b\n"
-            .formatted(restarts, state));
+        "JobId=17 JobName=x Restarts=%s JobState=%s Reason=None ExcNodeList=(null) Command=a=b %s\n"
+            .formatted(restarts, state, more));
   }
 
   void partition(String fields) throws IOException {

@@ -78,6 +78,10 @@ class JobRunTest {
 
   private Run run(GpuCheckpoints machine, int restarts, List<String> command) throws IOException {
     controller.job("RUNNING", restarts);
+    return begun(machine, restarts, command);
+  }
+
+  private Run begun(GpuCheckpoints machine, int restarts, List<String> command) {
     SlurmJob job = new SlurmJob("17", "lab-17", restarts, "node" + (restarts + 1), "low");
     JobRun.Settings settings =
         new JobRun.Settings(directory.resolve("images"), null, PATIENCE, 2, false, command);
@@ -292,6 +296,17 @@ class JobRunTest {
     assertEquals(List.of(), changes());
     endCounter(counter);
     assertEquals(CODE, first().await(), log::toString);
+  }
+
+  @Test
+  void preemptionThatWasAnnouncedBeforeTheRunIsNoticed(GpuCheckpoints machine) throws Exception {
+    controller.job("RUNNING", 0, "Requeue=0 PreemptTime=2026-11-25T09:30:00");
+    controller.refuseRequeue();
+    Run run = begun(machine, 0, List.of("sleep", "1000"));
+    assertEquals(JobRun.REQUEUED, run.await(), log::toString);
+    assertEquals(1, store(machine).list().size());
+    assertLogged("submit it with --requeue");
+    assertLogged("Job is not requeueable; do it by hand");
   }
 
   @Test
