@@ -118,6 +118,11 @@ final class AgentCommand extends CliCommand {
       return ExitCode.DONE.code(); // --timeout, SIGINT or SIGTERM
     } catch (IOException e) {
       throw new CommandException(ExitCode.FIX_AND_RETRY, "AGENT", String.valueOf(e.getMessage()));
+    } catch (NoClassDefFoundError e) {
+      throw new CommandException(
+          ExitCode.MACHINE_UNFIT,
+          "AGENT",
+          "the agent is not in this jar: start bin/gpuprocess agent, or java -jar gpuprocess-agent.jar agent");
     } finally {
       registration.close();
     }
