@@ -118,7 +118,9 @@ final class SlurmCommand {
       } catch (InterruptedException e) {
         Thread.currentThread().interrupt();
         throw new CommandException(
-            ExitCode.RETRY_LATER, "CANCELLED", "interrupted: the command of the job ends with this process");
+            ExitCode.RETRY_LATER,
+            "CANCELLED",
+            "interrupted: the command of the job ends with this process");
       }
     }
 
@@ -126,7 +128,8 @@ final class SlurmCommand {
       try {
         return SlurmJob.of(System.getenv());
       } catch (IllegalStateException e) {
-        throw new CommandException(ExitCode.FIX_AND_RETRY, "NO_SLURM_JOB", String.valueOf(e.getMessage()));
+        throw new CommandException(
+            ExitCode.FIX_AND_RETRY, "NO_SLURM_JOB", String.valueOf(e.getMessage()));
       }
     }
 

@@ -46,7 +46,7 @@ public final class SlotDemo implements AutoCloseable {
   private static final Duration PATIENCE = Duration.ofSeconds(60);
 
   /** How much longer a short run may take on a busy machine, until a process was on disk. */
-  private static final Duration LONGER = Duration.ofSeconds(25);
+  private static final Duration LONGER = Duration.ofSeconds(150);
 
   private static final List<String> FUNCTIONS =
       List.of(

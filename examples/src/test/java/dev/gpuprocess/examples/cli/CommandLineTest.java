@@ -263,6 +263,9 @@ class CommandLineTest {
     Path err = directory.resolve("err");
     Process child =
         new ProcessBuilder(
+                // A shell that starts the tests in the background lets them ignore SIGINT.
+                "env",
+                "--default-signal=INT",
                 Path.of(System.getProperty("java.home"), "bin", "java").toString(),
                 "-XX:TieredStopAtLevel=1",
                 "-Dgpuprocess.driver.dir=" + driver.directory(),

@@ -11,6 +11,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.List;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
 
 /** The short form of {@code bin/lab/slot-demo}, which judges the shares, too. */
 @Tag("slow")
@@ -20,6 +21,7 @@ class SlotDemoTest {
   private static final long SEED = 27;
 
   @Test
+  @Timeout(240) // it ends when enough has happened, which a busy machine delays
   @RequiresCriu
   void noProcessIsLost() throws IOException {
     ByteArrayOutputStream bytes = new ByteArrayOutputStream();
