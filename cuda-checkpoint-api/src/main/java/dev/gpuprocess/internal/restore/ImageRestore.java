@@ -18,7 +18,6 @@ import dev.gpuprocess.internal.image.ImageDirectory;
 import dev.gpuprocess.internal.image.LogDirectory;
 import dev.gpuprocess.internal.image.VerifiedImage;
 import dev.gpuprocess.internal.launch.LaunchedRestore;
-import dev.gpuprocess.internal.linux.HugeTmpfs;
 import dev.gpuprocess.internal.machine.MachineCheck;
 import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.internal.time.WorkLimit;
@@ -154,7 +153,6 @@ public final class ImageRestore {
 
   /** Takes the locks and waits for the pid. */
   private StateHandle placed(RestoreOptions options) {
-    mountHostMemory();
     if (!options.skipMachineCheck()) {
       steps.runNoted(
           "compare", 0, () -> MachineCheck.require(context, image.path(), manifest, options));
@@ -168,17 +166,6 @@ public final class ImageRestore {
       return verified(all);
     } finally {
       locks.forEach(ProcessLock::release);
-    }
-  }
-
-  /**
-   * Mounts the library's own tmpfs, which is among the mounts of an isolated process if it was
-   * launched or suspended where the tmpfs was mounted. A machine has it only from its first suspend
-   * on.
-   */
-  private void mountHostMemory() {
-    if (isolation.filter(each -> each.mounts().contains(HugeTmpfs.OURS)).isPresent()) {
-      Optional<Path> unused = HugeTmpfs.directory();
     }
   }
 
