@@ -90,7 +90,7 @@ static void isolate(char **argv) {
   wait_for_pid_message(sent);
   must(mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL), MOUNTS);
   /* The library's host memory is not part of the job: an image with this mount could not be restored without it. */
-  umount2("/run/gpuprocess/memory", MNT_DETACH);
+  while (umount2("/run/gpuprocess/memory", MNT_DETACH) == 0) continue; /* it may be mounted several times */
   mount_own("/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL);
   /* A mount of its own, so that copies of the job do not share files there, and the image has no files of others. */
   if (access("/dev/shm", F_OK) == 0) mount_own("/dev/shm", "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777");

@@ -1,6 +1,8 @@
 package dev.gpuprocess;
 
 import static dev.gpuprocess.contract.AssertReason.assertReason;
+import static java.util.concurrent.TimeUnit.SECONDS;
+import static org.awaitility.Awaitility.await;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
@@ -22,6 +24,7 @@ import dev.gpuprocess.fixtures.SimulatedGpu;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.cuda.LibNvml;
 import dev.gpuprocess.internal.engine.TrackedProcess;
+import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.report.Finding;
 import java.io.IOException;
@@ -248,6 +251,7 @@ record VerbUnderWayTest(
     TrackedProcess process = TrackedProcess.of(context, counter.pid(), "test");
     Signal.send("STOP", counter.pid());
     try {
+      await().atMost(30, SECONDS).until(() -> ProcFs.stat(counter.pid()).orElseThrow().isStopped());
       assertReason(
           FixAndRetryException.class,
           FixAndRetryException.Reason.PROCESS_STOPPED,
