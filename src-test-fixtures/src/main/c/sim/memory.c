@@ -1,7 +1,7 @@
 /* The bytes of a GPU are in a memfd of the process, one for each GPU, with each allocation at an offset of its
  * own. As on a real GPU the host cannot read them through the device pointer: that is an address in a reserved,
  * inaccessible range, which stays reserved while the bytes are on the host, so the pointers keep their values.
- * While the process is checkpointed there is no memfd: the bytes are only in the save area. */
+ * While the process is checkpointed the memfd is gone: the bytes are only in the save area. */
 #include "memory.h"
 
 #include <fcntl.h>

@@ -5,7 +5,7 @@
  *                                            these names; it is the mapping, then, at which CRIU fails.
  *   DIR/dev/nvidia-memory7 or another         a mapping, never touched, of an unused loop device, at which CRIU fails
  *                                            as it does at the real thing: "Can't handle non-regular mapping".
- *                                            Where there is none, anon_inode:[io_uring] or anon_inode:[perf_event],
+ *                                            Without it, anon_inode:[io_uring] or anon_inode:[perf_event],
  *                                            at which CRIU fails with "Can't open PID's mapfile link".
  *
  * In a container that forbids all of them the process has no mapping; CRIU does not run there either. Like the driver's,

@@ -21,7 +21,7 @@ public final class FailedProcess extends LiveProcess implements GpuProcess {
    * @throws dev.gpuprocess.error.StaleStateException when no member is failed, or this object is
    *     not the newest one
    * @throws dev.gpuprocess.error.FixAndRetryException with reason PROCESS_STOPPED when it is
-   *     stopped, and cannot be looked at
+   *     stopped, and cannot be read
    */
   public void end() {
     self.end(ProcessState.FAILED);

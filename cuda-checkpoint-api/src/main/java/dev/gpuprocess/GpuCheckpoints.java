@@ -560,9 +560,9 @@ public final class GpuCheckpoints {
      * dev.gpuprocess.error.StateDirectoryException}.
      *
      * @param directory created when needed. By default {@code GPUPROCESS_STATE_DIR}, else {@code
-     *     /run/gpuprocess}; for a user who may not write to {@code /run}, {@code gpuprocess} in
-     *     {@code XDG_RUNTIME_DIR} or {@code /run/user/UID}, else a directory of that user's among
-     *     the temporary files
+     *     /run/gpuprocess}; for a user without the right to write to {@code /run}, {@code
+     *     gpuprocess} in {@code XDG_RUNTIME_DIR} or {@code /run/user/UID}, else a directory of that
+     *     user's among the temporary files
      * @return this builder
      */
     public Builder stateDirectory(Path directory) {

@@ -138,8 +138,8 @@ public final class GpuSlot implements AutoCloseable {
   /**
    * Takes a process out of the queue, and leaves it where it is. From here on it is the caller's: a
    * suspended one can be {@linkplain GpuCheckpoints#resume(long) resumed}, and one on disk is
-   * {@linkplain GpuCheckpoints#open opened} by its image. A move of it that is under way is
-   * finished first.
+   * {@linkplain GpuCheckpoints#open opened} by its image. A move that is under way is finished
+   * first.
    *
    * @param pid of the root
    * @return where it was left

@@ -60,7 +60,7 @@ public final class PoisonedProcess extends LiveProcess implements GpuProcess {
    * @throws dev.gpuprocess.error.StaleStateException when a poisoned member is not checkpointed any
    *     more, or this object is not the newest one
    * @throws dev.gpuprocess.error.FixAndRetryException with reason PROCESS_STOPPED when it is
-   *     stopped, and cannot be looked at
+   *     stopped, and cannot be read
    */
   public void end() {
     self.end(ProcessState.CHECKPOINTED);

@@ -143,7 +143,7 @@ public final class RepeatedSnapshots implements AutoCloseable {
    *
    * @return the image; the listener is notified of it, and the plan's retention is applied
    * @throws OperationInProgressException when another verb is at work
-   * @throws NoSuchProcessException when the process has ended by itself
+   * @throws NoSuchProcessException when the process has exited
    * @throws dev.gpuprocess.error.OperationTimedOutException when the snapshot that is being made
    *     does not end within the plan's {@link SnapshotPlan#patience()}; the snapshots have ended
    * @throws dev.gpuprocess.error.GpuCheckpointException as {@link RunningProcess#dump(

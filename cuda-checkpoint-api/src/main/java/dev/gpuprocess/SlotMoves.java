@@ -22,8 +22,8 @@ import java.util.Set;
 import java.util.stream.Collectors;
 
 /**
- * The verbs that a slot uses. Each takes the process as it is now, since other controllers may have
- * moved it. Immutable.
+ * The verbs that a slot uses. Each reads the process again, since other controllers may have moved
+ * it. Immutable.
  */
 record SlotMoves(GpuCheckpoints checkpoints) {
 
@@ -53,7 +53,7 @@ record SlotMoves(GpuCheckpoints checkpoints) {
   }
 
   /**
-   * Takes a process as it is now.
+   * Reads a process again.
    *
    * @throws NoSuchProcessException also when another process has the pid
    */

@@ -11,7 +11,7 @@ import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.function.Consumer;
 import java.util.function.Predicate;
 
-/** The events of a slot, to be waited for. */
+/** The events of a slot, for tests that wait for them. */
 public final class SlotEvents implements Consumer<SlotEvent> {
 
   private static final Duration PATIENCE = Duration.ofSeconds(60);

@@ -190,7 +190,7 @@ record UnreachableTest(SimulatedDriver machine, GpuCheckpoints checkpoints, Coun
   void inspect_processOne_refused() {
     assumeTrue(
         ProcFs.ownAncestry().stream().anyMatch(each -> each.pid() == 1),
-        "process 1 is no ancestor of this JVM");
+        "process 1 is not an ancestor of this JVM");
     GpuCheckpointException refused =
         assertThrows(NotCudaProcessException.class, () -> checkpoints.inspect(1));
     assertTrue(String.valueOf(refused.getMessage()).contains("name the root of the job"));

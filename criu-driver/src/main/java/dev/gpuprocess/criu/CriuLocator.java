@@ -33,7 +33,7 @@ import org.jspecify.annotations.Nullable;
  * <pre>alice ALL=(root) NOPASSWD: /usr/sbin/criu --no-default-config -L /proc/self/fdinfo swrk 0
  * </pre>
  *
- * <p>A user who may run CRIU as root is in effect root: CRIU runs programs that its client names.
+ * <p>A user that may run CRIU as root is in effect root: CRIU runs programs that its client names.
  * See {@code docs/criu-as-root.md}.
  */
 public final class CriuLocator {

@@ -273,7 +273,7 @@ class AmdProcessTest {
 
   @Test
   void runsOnWhenThePluginCannotBeLoaded() throws IOException {
-    Files.writeString(machine.plugins().resolve("amdgpu_plugin.so"), "this is no library");
+    Files.writeString(machine.plugins().resolve("amdgpu_plugin.so"), "not a library");
     CriuException e = assertThrows(CriuException.class, () -> job().dump(image()));
     assertTrue(e.getMessage().contains("amdgpu_plugin.so"), e.getMessage());
     assertEquals("1", workload.add(1));

@@ -20,7 +20,7 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.Assumptions;
 
 /**
- * A user who is not root, with a program that runs commands as root for this user alone, as sudo
+ * A user that is not root, with a program that runs commands as root for this user alone, as sudo
  * would. Needs root, {@code setpriv} and gcc.
  */
 final class AnotherUser implements AutoCloseable {

@@ -381,7 +381,7 @@ final class DumpTraps {
 
   private static void brokenPlugin(TrapFixture fixture) throws IOException {
     Path plugins = Files.createDirectory(fixture.directory().resolve("plugins"));
-    Path broken = Files.writeString(plugins.resolve("broken.so"), "this is no library");
+    Path broken = Files.writeString(plugins.resolve("broken.so"), "not a library");
     DumpDirectories raw = fixture.site("raw");
     Path config =
         Files.writeString(fixture.directory().resolve("config"), "libdir " + plugins + "\n");

@@ -16,7 +16,7 @@ import java.util.List;
 import java.util.concurrent.locks.LockSupport;
 import java.util.stream.Stream;
 
-/** A controller that launches a process from its image, and is killed or ends by itself. */
+/** A controller that launches a process from its image, and is killed or exits. */
 final class ImageController {
 
   private ImageController() {}

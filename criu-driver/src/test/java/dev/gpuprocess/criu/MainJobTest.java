@@ -120,7 +120,7 @@ class MainJobTest {
     }
   }
 
-  /** Two processes with one key; a user who may move directories swaps their images. */
+  /** Two processes with one key; a user that may move directories swaps their images. */
   @Test
   @OutsideUse("D4")
   void theImageOfAnotherJobIsNotRestoredInPlaceOfTheExpectedOne() throws IOException {

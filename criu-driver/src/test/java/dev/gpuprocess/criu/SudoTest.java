@@ -13,7 +13,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
-/** The real sudo, for a user who has named no command: the permitted case, and the refusal. */
+/** The real sudo, for a user without a named command: the permitted case, and the refusal. */
 @NullUnmarked
 class SudoTest {
 

@@ -1,4 +1,4 @@
-// Runs a command as root, for each user who may run this program, which is setuid root. It does what sudo does: the command
+// Runs a command as root, for each user that may run this program, which is setuid root. It does what sudo does: the command
 // gets an environment of its own and no descriptors but the standard ones; a parent stays, which its user may signal. It
 // hands a SIGTERM on unless that comes from its own process group, stops and ends as the command stops and ends.
 #define _GNU_SOURCE

@@ -8,11 +8,11 @@ import java.util.List;
  *
  * <p>All methods may be called from any thread, on different processes in parallel. The driver
  * serves calls on one process one after the other, not always in the order in which they arrive,
- * and {@link #getState} is no exception: during a checkpoint or a restore, and while a lock waits
- * for GPU work, every other call waits until that has ended; a waiting lock's timeout does not run
- * during that. Every one of them <b>hangs for as long as its target is stopped</b>, whatever
- * timeout it was given, so callers run them on threads that they can abandon; {@link
- * dev.gpuprocess.GpuProcess} does.
+ * also {@link #getState}: during a checkpoint or a restore, and while a lock waits for GPU work,
+ * every other call waits until that has ended; a waiting lock's timeout does not run during that.
+ * Every one of them <b>hangs for as long as its target is stopped</b>, whatever timeout it was
+ * given, so callers run them on threads that they can abandon; {@link dev.gpuprocess.GpuProcess}
+ * does.
  *
  * <p>All methods throw {@link dev.gpuprocess.error.MachineUnfitException} with reason
  * NO_CUDA_DRIVER when there is no libcuda, and with reason DRIVER_TOO_OLD when it lacks the

@@ -6,7 +6,7 @@ public enum Fate {
   RUNNING_AGAIN,
   /** Its images are complete, and the tree is gone, or was killed and is being torn down. */
   GONE_AND_DURABLE,
-  /** It had ended before, or ended without this operation; there are no complete images of it. */
+  /** It had ended before, or ended without this operation; it has no complete image. */
   ENDED,
   /** Nothing of the restored tree is left; what CRIU had built of it was killed. */
   HALF_RESTORED_REMOVED,

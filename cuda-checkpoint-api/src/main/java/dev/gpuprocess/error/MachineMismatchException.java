@@ -22,7 +22,7 @@ public class MachineMismatchException extends MachineUnfitException implements C
    *
    * @param message one sentence
    * @param failure what was tried on which process, and the outcome
-   * @param differences all that differs, at least one of which prevents the restore
+   * @param differences all that differs; at least one difference prevents the restore
    */
   public MachineMismatchException(
       String message, Failure failure, List<MachineDifference> differences) {

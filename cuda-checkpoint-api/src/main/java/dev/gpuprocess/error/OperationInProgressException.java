@@ -27,7 +27,7 @@ public class OperationInProgressException extends RetryLaterException {
    * @param message one sentence
    * @param failure what was tried on which process, and the outcome
    * @param verb what is under way
-   * @param controller pid of the JVM that runs it; empty when it has none in our pid namespace
+   * @param controller pid of the JVM that runs it; empty when it has no pid in our pid namespace
    * @param since when that verb began
    */
   public OperationInProgressException(

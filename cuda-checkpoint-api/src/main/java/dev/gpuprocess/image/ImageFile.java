@@ -11,8 +11,8 @@ import java.util.regex.Pattern;
  * @param bytes its size
  * @param checksum which checksum it has
  * @param chunks the checksum of each {@value #CHUNK_BYTES} bytes, in lower case hexadecimal; the
- *     last chunk may be shorter, an empty file has none. In chunks, because one file often holds
- *     nearly all of an image and its checksum is computed on all cores.
+ *     last chunk may be shorter, an empty file has no chunks. In chunks, because one file often
+ *     holds nearly all of an image and its checksum is computed on all cores.
  */
 public record ImageFile(String path, long bytes, Checksum checksum, List<String> chunks) {
 

@@ -12,7 +12,7 @@ import org.jspecify.annotations.Nullable;
  * @param bytes its size
  * @param buildId the build id that its linker gave it, in lower case hexadecimal; null where it has
  *     none
- * @param modified when it was last changed, where there is no build id; null otherwise
+ * @param modified when it was last changed, of a file without a build id; null otherwise
  */
 public record MappedFile(
     String path, long bytes, @Nullable String buildId, @Nullable Instant modified) {

@@ -568,7 +568,7 @@ public final class CriuOptions {
     /**
      * Whether CRIU works without the rights of root (CRIU {@code unprivileged}). It still needs the
      * capability CAP_CHECKPOINT_RESTORE, and handles no cgroups. Excludes {@link #cgroups}. The
-     * driver of this library sets it by itself for a CRIU that does not run as root.
+     * driver of this library sets it for a CRIU that does not run as root.
      *
      * @param unprivileged the new value; false by default
      * @return this builder

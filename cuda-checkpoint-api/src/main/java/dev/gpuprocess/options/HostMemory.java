@@ -89,7 +89,7 @@ public final class HostMemory {
   /**
    * Where it is.
    *
-   * @return empty when the library chooses, and when there is none
+   * @return empty when the library chooses, and for none()
    */
   public Optional<Path> directory() {
     return Optional.ofNullable(directory);

@@ -96,7 +96,7 @@ public final class RestoreOptions extends CriuCallOptions {
     }
 
     /**
-     * The label that the image must have. A key proves that an image was made by a user who has the
+     * The label that the image must have. A key proves that an image was made by a user with the
      * key, but not which image it is: without an expectation, anybody who can move directories can
      * make a restore take another process, or an older state. Only for {@link
      * ProcessImage#restore(RestoreOptions)}.

@@ -144,7 +144,7 @@ public record House(JavaClasses classes, Path sources) {
     };
   }
 
-  /** Fails where a thread waits by itself: {@code internal.time} has the waits. */
+  /** Fails where a thread waits without {@code internal.time}, which has the waits. */
   public void requireNoOwnWaits() {
     List<String> waits =
         classes.stream()

@@ -44,7 +44,7 @@ final class ProcessCheckup {
   /**
    * Creates the checks.
    *
-   * @param asksDriver whether the driver reports a state; an AMD process has none
+   * @param asksDriver whether the driver reports a state; an AMD process has no such state
    */
   ProcessCheckup(
       Checkup checkup, EngineContext context, ProcessIdentity process, boolean asksDriver) {
@@ -56,7 +56,10 @@ final class ProcessCheckup {
     this.children = ProcFs.descendants(process.pid());
   }
 
-  /** Returns the state that the driver reports; null if it did not answer or has none. */
+  /**
+   * Returns the state that the driver reports; null if it did not answer or the process has no
+   * state.
+   */
   @Nullable ProcessState state() {
     return state;
   }

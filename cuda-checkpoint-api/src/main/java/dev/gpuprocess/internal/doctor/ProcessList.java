@@ -78,7 +78,7 @@ public final class ProcessList {
   /** A process that may have to be listed. */
   private record Candidate(ProcessIdentity identity, Look look, @Nullable JournalEntry entry) {}
 
-  /** The query to the driver, or the reason why there is none. */
+  /** The query to the driver, or the reason why it is missing. */
   private record Query(Candidate candidate, @Nullable StateReading reading, String note) {}
 
   /**

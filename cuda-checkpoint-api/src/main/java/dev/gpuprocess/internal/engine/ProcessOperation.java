@@ -72,7 +72,7 @@ public final class ProcessOperation {
   /**
    * Creates a verb that only reads the process that has a pid now.
    *
-   * @throws NoSuchProcessException when there is none
+   * @throws NoSuchProcessException when it does not exist
    * @throws dev.gpuprocess.error.FixAndRetryException with reason PROCESS_STOPPED when a driver
    *     call on it would hang
    * @throws OperationInProgressException when too many calls on it hang already

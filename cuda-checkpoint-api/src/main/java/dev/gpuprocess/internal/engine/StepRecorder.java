@@ -224,7 +224,7 @@ public final class StepRecorder {
     try {
       call.accept(listener);
     } catch (RuntimeException e) {
-      // A failing display is no reason to lose the state object of a process that has moved.
+      // A failing display must not lose the state object of a process that has moved.
       LOG.warn("a step listener failed", e);
     } catch (Throwable e) {
       // An Error must not stop the verb half way: it is thrown when the process may stay as it is.

@@ -80,7 +80,7 @@ public final class TrackedProcess {
   /**
    * Finds the process with a pid.
    *
-   * @throws NoSuchProcessException when there is none
+   * @throws NoSuchProcessException when it does not exist
    */
   public static TrackedProcess of(EngineContext context, long pid, String verb) {
     ProcessIdentity identity =

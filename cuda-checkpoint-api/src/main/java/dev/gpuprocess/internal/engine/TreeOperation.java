@@ -283,7 +283,7 @@ public final class TreeOperation {
     return members.stream().anyMatch(each -> each.pid() == pid);
   }
 
-  /** Reads the state of a process that is not a member; empty if it has none or has exited. */
+  /** Reads the state of a process that is not a member; empty if it has no state or has exited. */
   public Optional<ProcessState> stateOf(int other) {
     return ProcessIdentity.of(other).flatMap(process -> Optional.ofNullable(ask(process).value()));
   }

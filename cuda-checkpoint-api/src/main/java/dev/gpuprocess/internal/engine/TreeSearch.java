@@ -287,7 +287,10 @@ public final class TreeSearch {
       return ProcessOperation.readTwice(reading::look);
     } catch (NotCudaProcessException | NoSuchProcessException e) {
       LOG.debug(
-          "process {} is no member of process {}: {}", reading.pid(), root.pid(), e.getMessage());
+          "process {} is not a member of process {}: {}",
+          reading.pid(),
+          root.pid(),
+          e.getMessage());
       return null;
     }
   }

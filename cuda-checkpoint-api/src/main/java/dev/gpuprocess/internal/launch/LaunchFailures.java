@@ -50,7 +50,7 @@ final class LaunchFailures {
         || (error == Libc.ENXIO && step != EXEC && step != REQUESTS && step != JOB_FILE)) {
       return exception(
           options,
-          "%s is no regular file and no character device: name another one"
+          "%s is neither a regular file nor a character device: name another one"
               .formatted(subject(options, step == FILE_KIND ? error : step)),
           Reason.LAUNCH_NOT_A_FILE);
     }

@@ -97,7 +97,7 @@ public final class LaunchedRoot {
     this.lineage.add(first.root);
   }
 
-  /** Takes a process that was restored from an image, and is no launched process yet. */
+  /** Takes a process that was restored from an image, and is not yet a launched process. */
   static LaunchedRoot restored(
       boolean isolated, Duration limit, Journal journal, ProcessIdentity dumped, Lifetime first) {
     LaunchedRoot launched = new LaunchedRoot(isolated, limit, journal, dumped, first);

@@ -144,7 +144,7 @@ final class Lifetime {
     return Guard.start(root, held, survivesExit, journal.launchFile(root), limit);
   }
 
-  /** Returns the guard; empty while there is none. */
+  /** Returns the guard; empty until it is started. */
   Optional<Guard> guard() {
     return Optional.ofNullable(guard);
   }

@@ -163,7 +163,7 @@ public final class RequestChannel implements AutoCloseable {
     send(root, "original " + request.token(), limit);
   }
 
-  /** Reports, as {@link #begun} does, that there is no snapshot, and the reason. */
+  /** Reports, as {@link #begun} does, that the snapshot failed, and the reason. */
   public void refused(ProcessIdentity root, Request request, String why, Duration limit)
       throws IOException {
     String printable = why.replaceAll("[^\\x20-\\x7e]", "?");

@@ -151,7 +151,7 @@ public final class ChildStart {
     return array;
   }
 
-  /** Selects from {@code environ} of the C library, as it is now. */
+  /** Selects from {@code environ} of the C library, now. */
   private static Pointer environment(Predicate<String> variables) {
     Pointer all = LIBRARY.dlsym(0, "environ\0".getBytes(StandardCharsets.US_ASCII)).getPointer(0);
     List<Pointer> kept = new ArrayList<>();

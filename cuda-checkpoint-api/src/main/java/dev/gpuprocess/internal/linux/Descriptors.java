@@ -88,7 +88,7 @@ public final class Descriptors {
     return Libc.open(path, Libc.O_RDONLY, 0);
   }
 
-  /** Closes a descriptor. Nothing is written through it, so there is no error to report. */
+  /** Closes a descriptor. Nothing is written through it, so no error is lost. */
   public static void close(int descriptor) {
     Libc.LIBRARY.close(descriptor);
   }

@@ -150,7 +150,7 @@ public final class Ptrace {
   /**
    * Returns the address of the {@code struct rseq} of a stopped task.
    *
-   * @return 0 when it has none, or the kernel is too old to return it
+   * @return 0 when none is pending, or the kernel is too old to return it
    */
   public long restartableSequences(int task) {
     return Libc.LIBRARY.ptrace(GET_RSEQ_CONFIGURATION, task, 24, buffer.address()) < 0

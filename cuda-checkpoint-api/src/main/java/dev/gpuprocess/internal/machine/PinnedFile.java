@@ -29,7 +29,7 @@ final class PinnedFile implements AutoCloseable {
   /**
    * Pins a file, following links.
    *
-   * @throws java.nio.file.NoSuchFileException if there is no file
+   * @throws java.nio.file.NoSuchFileException if it does not exist
    */
   static PinnedFile at(Path path) throws IOException {
     int descriptor = Descriptors.hold(path);

@@ -106,7 +106,7 @@ record HookPages(
     return codePages(mappings).stream().flatMap(page -> at(memory, page).stream()).findFirst();
   }
 
-  /** Returns the pages of code without a file, one of which may be of a gate or a hook. */
+  /** Returns the pages of code without a file, which may be of a gate or a hook. */
   static List<Long> codePages(List<Mapping> mappings) {
     List<Long> pages = new ArrayList<>();
     for (Mapping each : mappings) {

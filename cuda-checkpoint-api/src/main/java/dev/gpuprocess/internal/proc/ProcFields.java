@@ -38,7 +38,7 @@ public final class ProcFields {
    *
    * @param text such as the content of {@code /proc/meminfo}
    * @param names the fields to add, each in kB
-   * @return bytes; empty when the text has none of the fields
+   * @return bytes; empty when the text lacks the fields
    * @throws NumberFormatException when one of them is not a number of kB
    */
   public static OptionalLong bytes(String text, Set<String> names) {

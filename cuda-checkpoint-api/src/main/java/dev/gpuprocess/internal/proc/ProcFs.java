@@ -51,7 +51,7 @@ public final class ProcFs {
         : livingThread(pid).map(thread -> leader.get().livingAs(thread)).or(() -> leader);
   }
 
-  /** Returns the id of a living thread of a process; the pid if it has none. */
+  /** Returns the id of a living thread of a process; the pid if no thread is alive. */
   public static int anyThread(int pid) {
     return livingThread(pid).map(ProcStat::pid).orElse(pid);
   }

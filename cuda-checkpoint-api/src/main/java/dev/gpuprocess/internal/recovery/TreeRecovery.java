@@ -172,7 +172,7 @@ final class TreeRecovery {
     try {
       return ProcessOperation.readTwice(member::readState);
     } catch (NoSuchProcessException | NotCudaProcessException e) {
-      LOG.debug("process {} is no member", member.pid(), e);
+      LOG.debug("process {} is not a member", member.pid(), e);
       return null;
     }
   }

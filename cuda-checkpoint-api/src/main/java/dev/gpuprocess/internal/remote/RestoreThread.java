@@ -28,7 +28,8 @@ public final class RestoreThread {
    * Finds the restore thread of a process.
    *
    * @return its id
-   * @throws UntraceableException if the process has none, or several threads with such a name
+   * @throws UntraceableException if the process has no such thread, or several threads with such a
+   *     name
    */
   public static int of(ProcessIdentity process) throws UntraceableException {
     List<ProcStat> found = ProcFs.tasks(process.pid()).stream().filter(RestoreThread::is).toList();

@@ -31,7 +31,7 @@ final class SeccompFilters {
       }
       throw unknown(thread.task(), "there are too many");
     } catch (NativeCallException e) {
-      // If no filter was read, there is none, or the filters may not be read.
+      // If no filter was read, none is set, or the filters may not be read.
       if (thread.filtered() && (programs.isEmpty() || e.errno() != Libc.ENOENT)) {
         throw unknown(thread.task(), e.toString());
       }

@@ -22,8 +22,8 @@ public final class ThreadStacks {
   private ThreadStacks() {}
 
   /**
-   * Stops threads and tests the stack of each. All are asked to stop before the first is waited
-   * for, since a thread that waits for a processor stops only when it has one.
+   * Stops threads and tests the stack of each. All get the request to stop before the wait for the
+   * first, since a thread that waits for a processor stops only when it has one.
    *
    * @param tasks threads of the process
    * @param limit the time for stopping all of them

@@ -40,7 +40,7 @@ public record StateDirectory(Path path, Duration limit) {
   private static final String NAMELESS = "?"; // the value of the JDK
 
   /**
-   * Not the timeout of driver calls, which may be short: a busy machine is no hung disk, and a
+   * Not the timeout of driver calls, which may be short: a busy machine is not a hung disk, and a
    * controller that does not see the locks and reservations of others endangers their processes.
    */
   private static final Duration LIMIT = Duration.ofSeconds(10);

@@ -36,7 +36,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Images made by an attacker who wants them restored, or by broken disks. */
+/** Images made by an attacker, to be restored, or by broken disks. */
 @Timeout(300)
 @RequiresRoot("mounts a file system in memory")
 @Tag("slow")

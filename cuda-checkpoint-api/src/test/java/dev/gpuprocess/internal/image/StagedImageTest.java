@@ -477,7 +477,7 @@ class StagedImageTest {
     ImageDirectory.open(target).verify();
   }
 
-  /** A user who may write to the parent redirects the path to another directory. */
+  /** A user with write access to the parent redirects the path to another directory. */
   @Test
   void aDirectoryThatIsSwappedWhileTheImageGrowsIsNotFollowed() throws IOException {
     Path victim = Files.createDirectory(root.resolve("victim"));

@@ -61,7 +61,7 @@ public final class ReleaseKills {
   /**
    * Waits until each loader has answered some messages.
    *
-   * @throws AssertionError if there is no answer, or a wrong one
+   * @throws AssertionError if the answer is missing or wrong
    */
   public static void requireTraffic(Counter trainer) {
     long before = answered(trainer);

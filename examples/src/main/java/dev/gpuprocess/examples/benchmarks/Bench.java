@@ -72,7 +72,7 @@ public final class Bench {
     Map<String, List<Double>> nanos = new LinkedHashMap<>();
     for (int round = 0; round < ROUNDS; round++) {
       add(nanos, "C", nanosInC(simctl, counter.pid(), CALLS));
-      add(nanos, "C, nobody", nanosInC(simctl, -1, CALLS_WITHOUT_PROCESS));
+      add(nanos, "C, no process", nanosInC(simctl, -1, CALLS_WITHOUT_PROCESS));
       for (RunResult result : harness().run()) {
         add(nanos, result.getPrimaryResult().getLabel(), result.getPrimaryResult().getScore());
       }
@@ -80,7 +80,7 @@ public final class Bench {
     System.out.printf("one call, simulated driver, %s rounds%n", ROUNDS);
     System.out.printf("  %-20s%12s%12s%12s%12s%n", "", "median ns", "least", "most", "ratio to C");
     double c = median(nanos.getOrDefault("C", List.of()));
-    double noProcess = median(nanos.getOrDefault("C, nobody", List.of()));
+    double noProcess = median(nanos.getOrDefault("C, no process", List.of()));
     nanos.forEach((name, times) -> print(name, times, name.endsWith("obody") ? noProcess : c));
   }
 

@@ -27,7 +27,7 @@ import picocli.CommandLine.Parameters;
     })
 final class LaunchCommand extends CliCommand {
 
-  /** How often a cancellation is looked at. */
+  /** The interval at which a cancellation is checked. */
   private static final Duration LOOK = Duration.ofMillis(200);
 
   private static final int SIGNALLED = 128;

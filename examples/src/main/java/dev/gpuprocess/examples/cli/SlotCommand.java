@@ -286,7 +286,7 @@ final class SlotCommand {
   }
 
   /** {@code slot remove}. */
-  @Command(name = "remove", description = "Take a process out of the slot, and leave it as it is.")
+  @Command(name = "remove", description = "Take a process out of the slot, and do not change it.")
   static final class Remove extends ProcessRequest {
     @Override
     int run(Session session) {

@@ -65,7 +65,7 @@ final class SlotServer implements AutoCloseable {
       // The caller sends nothing more: this returns when it has the answer, or has ended.
       int unused = channel.read(ByteBuffer.allocate(1));
     } catch (IOException gone) {
-      // The caller has ended, or is no command of this program.
+      // The caller has ended, or does not run this program.
     } finally {
       cancellation.cancel();
     }

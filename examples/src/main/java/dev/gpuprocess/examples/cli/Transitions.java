@@ -161,7 +161,7 @@ final class Transitions {
   /** {@code resume}. */
   @Command(
       name = "resume",
-      description = "Let a locked or checkpointed process run again; a running one is left alone.")
+      description = "Let a locked or checkpointed process run again; a running one is not changed.")
   static final class Resume extends Transition {
 
     @Mixin private final ResumeArguments resume = new ResumeArguments();

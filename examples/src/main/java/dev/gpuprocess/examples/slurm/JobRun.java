@@ -165,7 +165,7 @@ public final class JobRun {
   }
 
   private boolean hasImages() {
-    // What a killed dump has left is no image: the one before it is used, or there was none.
+    // A killed dump leaves an incomplete image, which does not count.
     return store.list().stream()
         .anyMatch(image -> !image.directory().toString().endsWith(".partial"));
   }
@@ -204,7 +204,7 @@ public final class JobRun {
       log.accept("descriptor %s cannot be read: %s".formatted(descriptor, e.getMessage()));
     }
     log.accept(
-        "descriptor %s is no file: the output of the command goes to %s"
+        "descriptor %s is not a file: the output of the command goes to %s"
             .formatted(descriptor, directory.output()));
     return directory.output();
   }
@@ -351,7 +351,7 @@ public final class JobRun {
       }
       return OptionalInt.empty();
     }
-    // Slurm requeues by itself only at the end of GraceTime, and not for a time limit.
+    // Slurm itself requeues only at the end of GraceTime, and not for a time limit.
     if (!record.isRequeued()) {
       Scontrol.Answer answer = scontrol.requeue(job);
       if (!answer.done()) {
@@ -418,7 +418,7 @@ public final class JobRun {
           return Optional.of(image);
         } catch (NoSuchProcessException e) {
           Optional<LaunchedProcess.Exit> ended = process.awaitExit(END_GRACE);
-          log.accept(ended.isPresent() ? "the command has ended by itself" : e.getMessage());
+          log.accept(ended.isPresent() ? "the command has exited" : e.getMessage());
           return Optional.empty();
         } catch (RetryLaterException e) {
           log.accept("no dump yet: " + e.getMessage());

@@ -44,7 +44,7 @@ public final class GpuPageLocked {
     String run(ServingEngine engine, Path image) throws IOException;
   }
 
-  /** Prints a table. There are no arguments. */
+  /** Prints a table; takes no arguments. */
   public static void main(String[] args) throws IOException {
     try (Machine machine = Machine.real()) {
       GpuPageLocked program = new GpuPageLocked(machine, System.out);

@@ -24,7 +24,7 @@ enum Flavor {
     return word;
   }
 
-  /** Returns the flavors of a program; all of them if its description has none. */
+  /** Returns the flavors of a program; all of them if its description names no flavor. */
   static List<Flavor> of(Program program) {
     List<String> words = program.words("flavor");
     List<Flavor> flavors = new ArrayList<>(Arrays.asList(values()));

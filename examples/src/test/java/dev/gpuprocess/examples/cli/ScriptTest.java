@@ -125,7 +125,7 @@ class ScriptTest {
     }
     assertEquals(running, run(SCRIPT, home.toString(), "state", counter.pid()));
     assertEquals(List.of("classes.jsa", "libjffi-1.2.so"), files(home));
-    // An archive that cannot be used is no reason to fail.
+    // A call must not fail because its archive cannot be used.
     Files.writeString(kept.resolve("classes.jsa"), "no archive");
     assertEquals(running, run(SCRIPT, home.toString(), "state", counter.pid()));
   }
