@@ -11,14 +11,18 @@ import dev.gpuprocess.internal.slot.SlotRecord;
 import dev.gpuprocess.internal.slot.SlotRecord.Entry;
 import dev.gpuprocess.internal.state.Journal;
 import dev.gpuprocess.internal.state.JournalEntry;
+import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.report.SlotProcess.Place;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -37,6 +41,9 @@ final class SlotOpening {
   private final Journal journal;
   private final List<Path> obsolete;
   private final List<ProcessIdentity> ended = new ArrayList<>();
+
+  /** The images of processes whose state is not known: CRIU may still end such a process. */
+  private final Set<Path> kept = new HashSet<>();
 
   SlotOpening(GpuCheckpoints checkpoints, SlotRecord.Content content) {
     this.checkpoints = checkpoints;
@@ -98,7 +105,7 @@ final class SlotOpening {
     }
     if (live.isPresent()) {
       // The process has all that the image has, or more.
-      Optional.ofNullable(image).ifPresent(obsolete::add);
+      Optional.ofNullable(image).filter(each -> !kept.contains(each)).ifPresent(obsolete::add);
       return live;
     }
     return image != null && isComplete(image) ? Optional.of(onDisk(entry, image)) : live;
@@ -126,19 +133,33 @@ final class SlotOpening {
     return process.flatMap(found -> live(entry, found));
   }
 
+  /**
+   * Reads where a process is. A process with an image may be one that CRIU, started by a controller
+   * that has died, is about to end, or has just let go: its state is read again until it is known.
+   */
   private Optional<QueuedProcess> live(Entry entry, ProcessIdentity process) {
-    try {
-      GpuProcess found = moves.look(process);
-      return Optional.of(queued(entry, process, SlotMoves.place(found), null));
-    } catch (NoSuchProcessException | NotCudaProcessException gone) {
-      LOG.debug("process {} is not there", process, gone);
-      return Optional.empty();
-    } catch (GpuCheckpointException unknown) {
-      // It is there. The next move reads its state again.
-      LOG.warn("the state of process {} is not known: {}", process.pid(), unknown.getMessage());
-      return process.isAlive()
-          ? Optional.of(queued(entry, process, Place.HOST_MEMORY, null))
-          : Optional.empty();
+    Path image = entry.image();
+    Duration limit = image == null ? Duration.ZERO : checkpoints.context().timeouts().call();
+    try (Polling polling = new Polling(limit)) {
+      while (true) {
+        try {
+          GpuProcess found = moves.look(process);
+          return Optional.of(queued(entry, process, SlotMoves.place(found), null));
+        } catch (NoSuchProcessException | NotCudaProcessException gone) {
+          LOG.debug("process {} is not there", process, gone);
+          return Optional.empty();
+        } catch (GpuCheckpointException unknown) {
+          if (!polling.pause()) {
+            // The next move reads its state again.
+            LOG.warn(
+                "the state of process {} is not known: {}", process.pid(), unknown.getMessage());
+            Optional.ofNullable(image).ifPresent(kept::add);
+            return process.isAlive()
+                ? Optional.of(queued(entry, process, Place.HOST_MEMORY, null))
+                : Optional.empty();
+          }
+        }
+      }
     }
   }
 

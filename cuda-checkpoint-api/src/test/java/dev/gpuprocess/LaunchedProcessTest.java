@@ -205,7 +205,7 @@ class LaunchedProcessTest {
     assertRefused(Reason.LAUNCH_NOT_A_DIRECTORY, shell("true").directory(plain), plain.toString());
     assertRefused(Reason.LAUNCH_MISSING, shell("true").directory(none), none.toString());
     assertRefused(Reason.LAUNCH_NOT_A_FILE, shell("true").output(Output.to(fifo)), fifo.toString());
-    assertRefused(Reason.LAUNCH_NOT_A_FILE, shell("true").input(fifo), "no regular file");
+    assertRefused(Reason.LAUNCH_NOT_A_FILE, shell("true").input(fifo), "neither a regular file");
     assertRefused(Reason.LAUNCH_NOT_A_FILE, shell("true").error(Output.appendTo(directory)));
     assertRefused(Reason.LAUNCH_MISSING, shell("true").output(Output.to(none.resolve("file"))));
     assertRefused(Reason.LAUNCH_TOO_LONG, LaunchOptions.builder("true", "x".repeat(1 << 20)));

@@ -4,15 +4,19 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.GpuSlot;
 import dev.gpuprocess.ImageStore;
 import dev.gpuprocess.contract.RequiresCriu;
 import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.fixtures.Counter;
+import dev.gpuprocess.fixtures.Signal;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.fixtures.SimulatedGpu;
+import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.time.Polling;
+import dev.gpuprocess.options.Timeouts;
 import dev.gpuprocess.options.TurnOptions;
 import dev.gpuprocess.report.SlotEvent;
 import dev.gpuprocess.report.SlotEvent.Kind;
@@ -176,6 +180,33 @@ class SlotOnDiskTest {
       assertEquals(2, slot.processes().size());
       assertEquals(Place.DISK, find(slot, one).place());
       assertEquals(Place.GPU, find(slot, two).place());
+      slot.release(two.pid());
+      awaitPlace(slot, one, Place.GPU);
+      assertGoesOn(one, 101);
+    }
+  }
+
+  /** CRIU, started by a controller that has died, may still end such a process. */
+  @Test
+  void imageOfAProcessThatDoesNotAnswer_stays() {
+    Path image;
+    try (GpuSlot slot = open(1)) {
+      slot.acquire(one.pid());
+      slot.acquire(two.pid(), urgent());
+      awaitPlace(slot, one, Place.DISK);
+      image = Objects.requireNonNull(find(slot, one).image());
+    }
+    CheckpointedProcess restored = checkpoints.open(image).restore();
+    Signal.send("STOP", restored.pid());
+    assertTrue(
+        Polling.until(PATIENCE, () -> ProcFs.stat(restored.pid()).orElseThrow().isStopped()));
+    GpuCheckpoints impatient =
+        checkpoints.toBuilder()
+            .timeouts(Timeouts.builder().call(Duration.ofSeconds(1)).build())
+            .build();
+    try (GpuSlot slot = impatient.slot("main").quantum(HOUR).listener(events::add).open()) {
+      assertFalse(Polling.until(Duration.ofSeconds(2), () -> !Files.isDirectory(image)));
+      Signal.send("CONT", restored.pid());
       slot.release(two.pid());
       awaitPlace(slot, one, Place.GPU);
       assertGoesOn(one, 101);
