@@ -9,16 +9,12 @@ import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.report.SlotEvent.Kind;
 import java.nio.file.Path;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * The way of a suspended process from host memory to disk. The record names the image before CRIU
  * may end the process. For one thread.
  */
 final class SlotDump {
-
-  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
   private final SlotState slot;
   private final SlotMoves moves;
@@ -51,7 +47,7 @@ final class SlotDump {
   private void settle(Throwable why, Deadline lasted) {
     Path image = process.image();
     boolean lives = process.process().isAlive();
-    if (!lives && image != null && isComplete(image)) {
+    if (!lives && image != null && moves.mayHold(image)) {
       slot.dumped(process, lasted.elapsed());
       return;
     }
@@ -60,15 +56,6 @@ final class SlotDump {
       slot.leave(process, Kind.ENDED);
     } else if (!(why instanceof OperationCancelledException && by.isCancelled())) {
       slot.failed(process, why, lasted.elapsed());
-    }
-  }
-
-  private boolean isComplete(Path image) {
-    try {
-      return moves.checkpoints().open(image).directory().equals(image);
-    } catch (RuntimeException e) {
-      LOG.debug("{} is not complete", image, e);
-      return false;
     }
   }
 }

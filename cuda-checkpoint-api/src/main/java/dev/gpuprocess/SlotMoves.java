@@ -4,6 +4,7 @@ import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.FixAndRetryException;
+import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.internal.image.ImageNaming;
 import dev.gpuprocess.options.Cancellation;
@@ -20,12 +21,16 @@ import java.time.InstantSource;
 import java.util.Map;
 import java.util.Set;
 import java.util.stream.Collectors;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * The verbs that a slot uses. Each reads the process again, since other controllers may have moved
  * it. Immutable.
  */
 record SlotMoves(GpuCheckpoints checkpoints) {
+
+  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
   /**
    * What a process holds on GPUs.
@@ -117,5 +122,20 @@ record SlotMoves(GpuCheckpoints checkpoints) {
 
   CheckpointedProcess restore(Path image, Cancellation by) {
     return checkpoints.open(image).restore(RestoreOptions.builder().cancellation(by).build());
+  }
+
+  /**
+   * Returns whether an image may hold a process that does not exist any more: the image is
+   * complete, or cannot be read now.
+   */
+  boolean mayHold(Path image) {
+    try {
+      return checkpoints.open(image).directory().equals(image);
+    } catch (ImageException e) {
+      if (e.reason() != ImageException.Reason.MISSING) {
+        LOG.warn("{} cannot be opened now: {}", image, e.getMessage());
+      }
+      return e.reason() != ImageException.Reason.MISSING;
+    }
   }
 }

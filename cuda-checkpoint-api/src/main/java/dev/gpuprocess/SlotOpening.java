@@ -1,7 +1,6 @@
 package dev.gpuprocess;
 
 import dev.gpuprocess.error.GpuCheckpointException;
-import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.NotCudaProcessException;
 import dev.gpuprocess.internal.linux.ProcessKey;
@@ -108,7 +107,7 @@ final class SlotOpening {
       Optional.ofNullable(image).filter(each -> !kept.contains(each)).ifPresent(obsolete::add);
       return live;
     }
-    return image != null && isComplete(image) ? Optional.of(onDisk(entry, image)) : live;
+    return image != null && moves.mayHold(image) ? Optional.of(onDisk(entry, image)) : live;
   }
 
   private static Optional<ProcessIdentity> itself(Entry entry) {
@@ -174,16 +173,5 @@ final class SlotOpening {
     QueuedProcess queued = new QueuedProcess(process, key, place, entry.used());
     queued.setImage(image);
     return queued;
-  }
-
-  private boolean isComplete(Path image) {
-    try {
-      return checkpoints.open(image).directory().equals(image);
-    } catch (ImageException e) {
-      if (e.reason() != ImageException.Reason.MISSING) {
-        LOG.warn("{} cannot be opened now: {}", image, e.getMessage());
-      }
-      return e.reason() != ImageException.Reason.MISSING;
-    }
   }
 }
