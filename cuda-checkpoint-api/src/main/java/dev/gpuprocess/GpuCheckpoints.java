@@ -22,14 +22,13 @@ import dev.gpuprocess.internal.doctor.Doctor;
 import dev.gpuprocess.internal.doctor.ProcessList;
 import dev.gpuprocess.internal.dump.AmdTree;
 import dev.gpuprocess.internal.engine.StateHandle;
+import dev.gpuprocess.internal.engine.TrackedTree;
 import dev.gpuprocess.internal.engine.TreeSearch;
 import dev.gpuprocess.internal.launch.LaunchedRoot;
 import dev.gpuprocess.internal.launch.RequestChannel;
-import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.pool.HostMemoryPool;
 import dev.gpuprocess.internal.recovery.RecoveredProcess;
 import dev.gpuprocess.internal.recovery.Recovery;
-import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.internal.state.StateDirectory;
 import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.internal.time.Durations;
@@ -260,12 +259,8 @@ public final class GpuCheckpoints {
   /** Refuses at once what {@link #inspect} refuses when the driver has not answered. */
   private void requireNoVerb(long pid) {
     ProcessIdentity.of(pid)
-        .flatMap(process -> ProcessLock.holder(ProcessKey.of(process), context.state()))
-        .ifPresent(
-            other -> {
-              throw other.inProgress(
-                  pid, "try again when that has ended", Failure.of("suspend", pid));
-            });
+        .map(root -> TrackedTree.of(context, root, List.of()))
+        .ifPresent(root -> root.requireNoVerb("suspend"));
   }
 
   private CheckpointedProcess suspended(
