@@ -85,7 +85,7 @@ final class SlotController {
     try {
       return await(process, end, options);
     } finally {
-      state.locked(() -> callers.compute(process, (same, count) -> oneLess(count)));
+      state.change(() -> callers.compute(process, (same, count) -> oneLess(count)));
     }
   }
 
@@ -224,18 +224,17 @@ final class SlotController {
   }
 
   void release(long pid) {
-    state.locked(
-        () -> {
-          Optional<QueuedProcess> wanted = find(pid).filter(QueuedProcess::isWanted);
-          wanted.ifPresent(
-              process -> {
-                process.giveUp();
-                state.tell(Kind.RELEASED, process);
-                state.trySave();
-                state.signal();
-              });
-          return wanted.isPresent();
-        });
+    state.change(
+        () ->
+            find(pid)
+                .filter(QueuedProcess::isWanted)
+                .ifPresent(
+                    process -> {
+                      process.giveUp();
+                      state.tell(Kind.RELEASED, process);
+                      state.trySave();
+                      state.signal();
+                    }));
   }
 
   SlotProcess remove(long pid) {
@@ -376,13 +375,12 @@ final class SlotController {
     } catch (RuntimeException | Error e) {
       LOG.warn("slot {} goes on", set.name, e);
     } finally {
-      state.locked(
+      state.change(
           () -> {
             end.run();
             underWay--;
             state.trySave();
             state.signal();
-            return underWay;
           });
     }
   }

@@ -142,6 +142,16 @@ final class SlotState implements AutoCloseable {
   }
 
   /** Runs a change of the queue under the lock. */
+  void change(Runnable change) {
+    lock.lock();
+    try {
+      change.run();
+    } finally {
+      lock.unlock();
+    }
+  }
+
+  /** Runs under the lock what returns something. */
   <T> T locked(Supplier<T> change) {
     lock.lock();
     try {
@@ -153,7 +163,7 @@ final class SlotState implements AutoCloseable {
 
   /** Records that a process has left its GPUs. */
   void left(QueuedProcess process, CheckpointedProcess suspended, Duration took) {
-    locked(
+    change(
         () -> {
           setUsage(process, suspended);
           process.setPlace(Place.HOST_MEMORY);
@@ -161,24 +171,22 @@ final class SlotState implements AutoCloseable {
           process.succeeded(System.nanoTime());
           running.remove(process);
           tell(Kind.SUSPENDED, process, took);
-          return process;
         });
   }
 
   /** Records that it is not known where a process is: it may be on its GPUs or not. */
   void unknown(QueuedProcess process) {
-    locked(
+    change(
         () -> {
           process.setPlace(Place.HOST_MEMORY);
           process.end(System.nanoTime(), queue.ticket());
           running.remove(process);
-          return process;
         });
   }
 
   /** Records that a process runs on its GPUs, and begins its turn. */
   void came(QueuedProcess process, RunningProcess now, Duration took, boolean again) {
-    locked(
+    change(
         () -> {
           process.setPlace(Place.GPU);
           if (again) {
@@ -188,7 +196,6 @@ final class SlotState implements AutoCloseable {
           }
           running.put(process, now);
           tell(Kind.STARTED, process, took);
-          return process;
         });
   }
 
@@ -199,7 +206,7 @@ final class SlotState implements AutoCloseable {
    * @throws StateDirectoryException when it cannot be recorded
    */
   void restored(QueuedProcess process, CheckpointedProcess now, Duration took) {
-    locked(
+    change(
         () -> {
           Optional.ofNullable(process.image()).ifPresent(obsolete::add);
           process.setIdentity(now.identity(), ProcessKey.of(now.identity()));
@@ -207,7 +214,6 @@ final class SlotState implements AutoCloseable {
           process.setPlace(Place.HOST_MEMORY);
           tell(Kind.RESTORED, process, took);
           save();
-          return process;
         });
   }
 
@@ -217,34 +223,31 @@ final class SlotState implements AutoCloseable {
    * @throws StateDirectoryException when it cannot be recorded
    */
   void recordImage(QueuedProcess process, @Nullable Path image) {
-    locked(
+    change(
         () -> {
           process.setImage(image);
           save();
-          return process;
         });
   }
 
   /** Records that a process is in its image only. */
   void dumped(QueuedProcess process, Duration took) {
-    locked(
+    change(
         () -> {
           process.setPlace(Place.DISK);
           process.succeeded(System.nanoTime());
           running.remove(process);
           tell(Kind.DUMPED, process, took);
-          return process;
         });
   }
 
   /** Records that a dump left no image, or one that the process does not need. */
   void notDumped(QueuedProcess process) {
-    locked(
+    change(
         () -> {
           Optional.ofNullable(process.image()).ifPresent(obsolete::add);
           process.setImage(null);
           trySave();
-          return process;
         });
   }
 
@@ -254,7 +257,7 @@ final class SlotState implements AutoCloseable {
    * @throws StateDirectoryException when that cannot be recorded
    */
   void requireRecorded(QueuedProcess process) {
-    locked(
+    change(
         () -> {
           if (process.image() != null) {
             notDumped(process);
@@ -262,39 +265,35 @@ final class SlotState implements AutoCloseable {
           if (!isRecorded) {
             save();
           }
-          return isRecorded;
         });
   }
 
   /** Records that a move of a process failed. */
   void failed(QueuedProcess process, Throwable why, Duration took) {
-    locked(
+    change(
         () -> {
           process.failed(why, System.nanoTime(), took);
           tell(Kind.FAILED, process.process(), process.gpus(), took, why);
-          return process;
         });
   }
 
   /** Delays the next move of a process because of another process. */
   void delay(QueuedProcess process, Throwable why, Duration took) {
-    locked(
+    change(
         () -> {
           process.failed(why, System.nanoTime(), took);
-          return process;
         });
   }
 
   /** Takes a process that has ended, or cannot be moved, out of the queue. */
   void leave(QueuedProcess process, Kind kind) {
-    locked(
+    change(
         () -> {
           queue.remove(process);
           running.remove(process);
           tell(kind, process);
           trySave();
           signal();
-          return process;
         });
   }
 
@@ -306,7 +305,7 @@ final class SlotState implements AutoCloseable {
     try {
       locked(() -> List.copyOf(obsolete)).stream()
           .filter(this::isRemoved)
-          .forEach(image -> locked(() -> obsolete.remove(image)));
+          .forEach(image -> change(() -> obsolete.remove(image)));
     } finally {
       removals.unlock();
     }
@@ -378,10 +377,9 @@ final class SlotState implements AutoCloseable {
    */
   @Override
   public void close() {
-    locked(
+    change(
         () -> {
           trySave();
-          return isRecorded;
         });
     record.close();
     closeNews();
