@@ -101,7 +101,8 @@ public final class FileChecksums {
       ChunkChecksum sum,
       WorkLimit limit)
       throws IOException {
-    AlignedBuffer buffer = CopyBuffers.take();
+    CopyBuffers buffers = from.isDirect() ? CopyBuffers.LARGE : CopyBuffers.SMALL;
+    AlignedBuffer buffer = buffers.take();
     try {
       for (long at = begin; at < end; at += buffer.size()) {
         limit.check();
@@ -113,7 +114,7 @@ public final class FileChecksums {
         }
       }
     } finally {
-      CopyBuffers.give(buffer);
+      buffers.give(buffer);
     }
     return sum.text();
   }

@@ -12,7 +12,6 @@ import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
-import java.nio.LongBuffer;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -82,22 +81,25 @@ final class CallsUnderWay {
   /**
    * Waits until all threads have left the calls.
    *
+   * @param mappings of the process; read again for a thread whose stack is in none of them
    * @return the threads that have not
    */
-  List<Integer> await(Duration limit) {
-    List<Mapping> mappings = ProcFs.memory(process.pid());
-    List<Integer> inside =
-        ProcFs.tasks(process.pid()).stream()
-            .filter(thread -> !thread.isDead())
-            .map(ProcStat::pid)
-            .toList();
+  List<Integer> await(List<Mapping> mappings, Duration limit) {
+    List<Integer> inside = stillInside(ProcFs.threads(process.pid()), mappings);
     try (Polling polling = new Polling(limit)) {
-      inside = stillInside(inside, mappings);
       while (!inside.isEmpty() && polling.pause()) {
-        inside = stillInside(inside, mappings);
+        inside = stillInside(living(inside), ProcFs.memory(process.pid()));
       }
     }
     return inside;
+  }
+
+  private List<Integer> living(List<Integer> threads) {
+    return threads.stream()
+        .flatMap(thread -> ProcFs.task(process.pid(), thread).stream())
+        .filter(thread -> !thread.isDead())
+        .map(ProcStat::pid)
+        .toList();
   }
 
   private List<Integer> stillInside(List<Integer> threads, List<Mapping> mappings) {
@@ -181,19 +183,18 @@ final class CallsUnderWay {
     int bytes = (int) Math.min(STACK_BYTES, stack.get().end() - stackPointer) & -Long.BYTES;
     try {
       byte[] content = memory.read(stackPointer, bytes);
-      return isInside(
-          ByteBuffer.wrap(content).order(ByteOrder.LITTLE_ENDIAN).asLongBuffer(),
-          stackPointer,
-          asleep);
+      long[] words = new long[bytes / Long.BYTES];
+      ByteBuffer.wrap(content).order(ByteOrder.LITTLE_ENDIAN).asLongBuffer().get(words);
+      return isInside(words, stackPointer, asleep);
     } catch (NativeCallException e) {
       LOG.debug("the stack of a thread of process {} cannot be read", process.pid(), e);
       return true;
     }
   }
 
-  private boolean isInside(LongBuffer stack, long stackPointer, boolean asleep) {
-    for (int i = 0; i < stack.limit(); i++) {
-      long word = stack.get(i);
+  private boolean isInside(long[] stack, long stackPointer, boolean asleep) {
+    for (int i = 0; i < stack.length; i++) {
+      long word = stack[i];
       if (word < leastReturnAddress || word > mostReturnAddress) {
         continue; // nearly all words, of many threads
       }
@@ -201,8 +202,7 @@ final class CallsUnderWay {
       if (entry != null) {
         long waiting = GatePage.waitAddressBelow(stackPointer + (long) i * Long.BYTES);
         int below = (int) ((waiting - stackPointer) / Long.BYTES);
-        boolean waits =
-            asleep && waiting >= stackPointer && stack.get(below) == entry.waitAddress();
+        boolean waits = asleep && waiting >= stackPointer && stack[below] == entry.waitAddress();
         return !waits;
       }
     }

@@ -161,7 +161,7 @@ public final class LockGate {
     if (pages.isEmpty()) {
       return new Result("", "");
     }
-    List<Integer> inside = new CallsUnderWay(process, memory, pages).await(LEAVING);
+    List<Integer> inside = new CallsUnderWay(process, memory, pages).await(mappings, LEAVING);
     return new Result(
         "polls wait for the unlock",
         inside.isEmpty() ? "" : "its threads " + inside + " do not leave their CUDA calls");

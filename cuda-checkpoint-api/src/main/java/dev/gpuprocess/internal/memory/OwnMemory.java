@@ -97,7 +97,7 @@ public final class OwnMemory {
 
   private static boolean copy(ProcessMemory memory, long from, long to, long begin, long end)
       throws IOException {
-    AlignedBuffer buffer = CopyBuffers.take();
+    AlignedBuffer buffer = CopyBuffers.SMALL.take();
     try {
       for (long done = begin; done < end; done += buffer.size()) {
         int count = (int) Math.min(buffer.size(), end - done);
@@ -106,7 +106,7 @@ public final class OwnMemory {
       }
       return true;
     } finally {
-      CopyBuffers.give(buffer);
+      CopyBuffers.SMALL.give(buffer);
     }
   }
 }

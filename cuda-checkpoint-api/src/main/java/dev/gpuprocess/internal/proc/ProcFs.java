@@ -13,6 +13,7 @@ import java.util.Optional;
 import java.util.OptionalInt;
 import java.util.Set;
 import java.util.function.Consumer;
+import java.util.stream.Stream;
 
 /**
  * Reads {@code /proc}. A process may end at any moment, so every answer can be empty; nothing here
@@ -58,7 +59,7 @@ public final class ProcFs {
 
   /** Returns a living thread of a process; one that has ended has no memory. */
   public static Optional<ProcStat> livingThread(long pid) {
-    return tasks(pid).stream().filter(thread -> !thread.isDead()).findFirst();
+    return eachTask(pid).filter(thread -> !thread.isDead()).findFirst();
   }
 
   /**
@@ -68,7 +69,12 @@ public final class ProcFs {
    * @return one for each thread, with the thread's id as the pid; empty when the process is gone
    */
   public static List<ProcStat> tasks(long pid) {
-    return threads(pid).stream().flatMap(thread -> task(pid, thread).stream()).toList();
+    return eachTask(pid).toList();
+  }
+
+  /** Reads the {@code stat} files of all threads of a process, each when it is asked for. */
+  public static Stream<ProcStat> eachTask(long pid) {
+    return threads(pid).stream().flatMap(thread -> task(pid, thread).stream());
   }
 
   /**

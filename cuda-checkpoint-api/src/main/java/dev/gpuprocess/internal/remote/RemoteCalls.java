@@ -10,6 +10,7 @@ import java.io.IOException;
 import java.time.Duration;
 import java.util.EnumSet;
 import java.util.HashMap;
+import java.util.Iterator;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
@@ -108,8 +109,9 @@ public final class RemoteCalls {
     try (Polling polling = new Polling(SEARCH)) {
       while (true) {
         TraceTarget target = TraceTarget.of(process);
-        for (int task : ThreadChoice.of(process.pid(), mayStop)) {
-          Optional<RemoteThread> found = take(task, target);
+        Iterator<Integer> threads = new ThreadChoice(process.pid(), mayStop);
+        while (threads.hasNext()) {
+          Optional<RemoteThread> found = take(threads.next(), target);
           if (found.isPresent()) {
             return found.get();
           }

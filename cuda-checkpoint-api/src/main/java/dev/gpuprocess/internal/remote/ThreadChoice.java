@@ -6,17 +6,21 @@ import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import java.util.Arrays;
 import java.util.Comparator;
-import java.util.List;
+import java.util.Iterator;
+import java.util.NoSuchElementException;
+import java.util.PriorityQueue;
+import java.util.Queue;
 import java.util.function.IntPredicate;
 
 /**
- * Orders the threads of a process by how well they can be borrowed. Threads that wait without a
- * timeout come first: if this JVM is killed, the thread makes its call again, and a timeout would
- * start again. The first thread comes last, and is not borrowed if this JVM has started the
- * process, because the JDK takes its stop for an exit. The thread by which the CUDA driver serves
- * checkpoint calls is never borrowed, nor a thread that waits uninterruptibly.
+ * The threads of a process, ordered by how well they can be borrowed. Reads no more threads than it
+ * must: a process may have hundreds. Threads that wait without a timeout come first: if this JVM is
+ * killed, the thread makes its call again, and a timeout would start again. The first thread comes
+ * last, and is not borrowed if this JVM has started the process, because the JDK takes its stop for
+ * an exit. The thread by which the CUDA driver serves checkpoint calls is never borrowed, nor a
+ * thread that waits uninterruptibly.
  */
-final class ThreadChoice {
+final class ThreadChoice implements Iterator<Integer> {
 
   private static final int MOST = 64;
 
@@ -27,29 +31,49 @@ final class ThreadChoice {
   private static final int RESTARTED = 4;
   private static final int FIRST_THREAD = 8;
 
-  private ThreadChoice() {}
+  private final int pid;
+  private final Iterator<ProcStat> unread;
+  private final Queue<Ranked> read = new PriorityQueue<>(Comparator.comparingInt(Ranked::rank));
 
   /** The rank is read once per thread, since a rank that changes while sorting has no order. */
   private record Ranked(int thread, int rank) {}
 
   /**
-   * Orders the threads of a process.
+   * Creates a choice.
    *
    * @param mayStop whether a thread may be borrowed
-   * @return the best first; may be empty
    */
-  static List<Integer> of(int pid, IntPredicate mayStop) {
+  ThreadChoice(int pid, IntPredicate mayStop) {
     boolean ours = isOurChild(pid);
-    return ProcFs.tasks(pid).stream()
-        .filter(thread -> thread.state() == 'S' || thread.state() == 'R' || thread.state() == 't')
-        .filter(thread -> !RestoreThread.is(thread))
-        .filter(thread -> mayStop.test(thread.pid()))
-        .filter(thread -> !ours || thread.pid() != pid)
-        .limit(MOST)
-        .map(thread -> new Ranked(thread.pid(), rank(pid, thread)))
-        .sorted(Comparator.comparingInt(Ranked::rank))
-        .map(Ranked::thread)
-        .toList();
+    this.pid = pid;
+    this.unread =
+        ProcFs.eachTask(pid)
+            .filter(
+                thread -> thread.state() == 'S' || thread.state() == 'R' || thread.state() == 't')
+            .filter(thread -> !RestoreThread.is(thread))
+            .filter(thread -> mayStop.test(thread.pid()))
+            .filter(thread -> !ours || thread.pid() != pid)
+            .limit(MOST)
+            .iterator();
+  }
+
+  @Override
+  public boolean hasNext() {
+    Ranked best = read.peek();
+    while ((best == null || best.rank() > BEST) && unread.hasNext()) {
+      ProcStat thread = unread.next();
+      read.add(new Ranked(thread.pid(), rank(pid, thread)));
+      best = read.peek();
+    }
+    return best != null;
+  }
+
+  @Override
+  public Integer next() {
+    if (!hasNext()) {
+      throw new NoSuchElementException();
+    }
+    return read.remove().thread();
   }
 
   /**

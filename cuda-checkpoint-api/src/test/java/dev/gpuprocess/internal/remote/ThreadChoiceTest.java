@@ -31,7 +31,7 @@ class ThreadChoiceTest {
     try {
       int self = Math.toIntExact(ProcessHandle.current().pid());
       for (int i = 0; i < LOOKS; i++) {
-        List<Integer> found = ThreadChoice.of(self, task -> true);
+        List<Integer> found = all(new ThreadChoice(self, task -> true));
         assertEquals(Set.copyOf(found).size(), found.size());
       }
     } finally {
@@ -45,11 +45,17 @@ class ThreadChoiceTest {
   @Test
   void threadsThatMayNotStopAreLeftOut() {
     int self = Math.toIntExact(ProcessHandle.current().pid());
-    List<Integer> all = ThreadChoice.of(self, task -> true);
+    List<Integer> all = all(new ThreadChoice(self, task -> true));
     int first = all.get(0);
-    List<Integer> others = ThreadChoice.of(self, task -> task != first);
+    List<Integer> others = all(new ThreadChoice(self, task -> task != first));
     assertFalse(others.isEmpty());
     assertFalse(others.contains(first));
+  }
+
+  private static List<Integer> all(ThreadChoice threads) {
+    List<Integer> all = new ArrayList<>();
+    threads.forEachRemaining(all::add);
+    return all;
   }
 
   private static void changeAlways() {

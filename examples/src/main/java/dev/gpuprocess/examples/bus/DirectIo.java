@@ -8,38 +8,40 @@ import java.util.ArrayList;
 import java.util.List;
 
 /**
- * The speed of a disk without the page cache, for one file that is written and read sequentially.
- *
- * @param written bytes per second
- * @param read bytes per second
+ * A file on a disk that {@code dd} writes and reads sequentially, past the page cache, to be
+ * compared with the library's writes and reads.
  */
-record DirectIo(double written, double read) {
+final class DirectIo implements AutoCloseable {
 
   private static final int BLOCK_MIB = 16;
 
+  private final Path file;
+  private final int blocks;
+
   /**
-   * Measures with {@code dd}, {@code oflag=direct} and {@code iflag=direct}.
+   * Creates the measure; the file does not exist yet.
    *
-   * @param directory the place of a temporary file
-   * @param size the size of that file
+   * @param directory the place of the file
+   * @param size the size of the file
    */
-  static DirectIo measure(Path directory, Size size) throws IOException, InterruptedException {
-    String file = directory.resolve("direct").toString();
-    int blocks = Math.max(1, size.mebibytes() / BLOCK_MIB);
-    String block = "bs=" + BLOCK_MIB + "M";
-    double bytes = new Size(blocks * BLOCK_MIB).bytes();
-    try {
-      double write =
-          dd("if=/dev/zero", "of=" + file, block, "count=" + blocks, "oflag=direct", "conv=fsync");
-      double read = dd("if=" + file, "of=/dev/null", block, "iflag=direct");
-      return new DirectIo(bytes / write, bytes / read);
-    } finally {
-      Files.deleteIfExists(Path.of(file));
-    }
+  DirectIo(Path directory, Size size) {
+    this.file = directory.resolve("direct");
+    this.blocks = Math.max(1, size.mebibytes() / BLOCK_MIB);
   }
 
-  private static double dd(String... operands) throws IOException, InterruptedException {
+  /** Writes the file, with {@code oflag=direct}, and returns bytes per second. */
+  double write() throws IOException, InterruptedException {
+    return dd("if=/dev/zero", "of=" + file, "oflag=direct", "conv=fsync");
+  }
+
+  /** Reads the file, with {@code iflag=direct}, and returns bytes per second. */
+  double read() throws IOException, InterruptedException {
+    return dd("if=" + file, "of=/dev/null", "iflag=direct");
+  }
+
+  private double dd(String... operands) throws IOException, InterruptedException {
     List<String> command = new ArrayList<>(List.of("timeout", "300", "dd"));
+    command.addAll(List.of("bs=" + BLOCK_MIB + "M", "count=" + blocks));
     command.addAll(List.of(operands));
     long began = System.nanoTime();
     Process dd = new ProcessBuilder(command).redirectErrorStream(true).start();
@@ -47,6 +49,11 @@ record DirectIo(double written, double read) {
     if (dd.waitFor() != 0) {
       throw new IOException("dd: " + printed.strip());
     }
-    return (System.nanoTime() - began) / 1e9;
+    return new Size(blocks * BLOCK_MIB).bytes() / ((System.nanoTime() - began) / 1e9);
+  }
+
+  @Override
+  public void close() throws IOException {
+    Files.deleteIfExists(file);
   }
 }

@@ -51,9 +51,9 @@ record Place(Path tmpfs, Path disk) {
     return Math.min(allowed, TouchedMemory.available() << 20);
   }
 
-  /** Returns whether an image of that size fits on the disk; false if the disk is a tmpfs. */
+  /** Returns whether an image and a file of that size fit on the disk; false for a tmpfs. */
   boolean hasDiskFor(Size size) throws IOException {
     FileStore store = Files.getFileStore(disk);
-    return !store.type().equals("tmpfs") && store.getUsableSpace() > size.bytes() + 2 * GIB;
+    return !store.type().equals("tmpfs") && store.getUsableSpace() > 2 * (size.bytes() + GIB);
   }
 }
