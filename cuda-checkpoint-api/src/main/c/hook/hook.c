@@ -35,12 +35,20 @@ __asm__(
     ".hidden head\n"
     ".globl head\n"
     "head:\n"
-    "  .quad 0x316b6f6f48555047\n" /* GPUHook1 */
+    "  .quad 0x326b6f6f48555047\n" /* GPUHook2 */
     "  .fill 8, 8, 0\n"
     "  .long hook_memcpy - head, hook_memmove - head, hook_mmap - head, hook_mmap64 - head\n"
     "  .long hook_worker - head, hook_store - head\n"
-    "hook_store:\n"
-    "  mov %r9, (%r8)\n"
+    "hook_store:\n" /* StoreRoutine.java has the same */
+    "  mov %rax, %r10\n"
+    "1: mov (%r8), %rcx\n"
+    "  mov 8(%r8), %rax\n"
+    "  mov 16(%r8), %rdx\n"
+    "  lock cmpxchg %rdx, (%rcx)\n"
+    "  add $24, %r8\n"
+    "  cmp %r9, %r8\n"
+    "  jb 1b\n"
+    "  mov %r10, %rax\n"
     "  syscall\n"
     "  ret\n"
     ".previous\n");

@@ -2,6 +2,7 @@ package dev.gpuprocess.internal.memory;
 
 import dev.gpuprocess.internal.linux.NativeCallException;
 import dev.gpuprocess.internal.linux.ProcessMemory;
+import dev.gpuprocess.internal.remote.StoreRoutine;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.util.ArrayList;
@@ -22,16 +23,13 @@ record GatePage(long address, List<Entry> entries) {
   /** The size of the page. */
   static final int BYTES = 4096;
 
-  private static final long MAGIC = 0x3165_7461_4755_5047L; // "GPUGate1"
+  private static final long MAGIC = 0x3265_7461_4755_5047L; // "GPUGate2"
   private static final int TABLE = 16;
   private static final int RECORD = 32;
   private static final int CODE = 1024;
   private static final int STORE = 960;
   private static final int ALIGNMENT = 16;
   private static final int MOST = (STORE - TABLE) / RECORD;
-
-  /** {@code mov %r9,(%r8); syscall; ret}. */
-  private static final byte[] STORE_CODE = {0x4d, (byte) 0x89, 0x08, 0x0f, 0x05, (byte) 0xc3};
 
   /** Saves the argument registers, aligns the stack, and sets the argument of cuInit to 0. */
   private static final byte[] ENTER = {
@@ -97,7 +95,7 @@ record GatePage(long address, List<Entry> entries) {
     return entries.stream().map(Entry::slot).toList();
   }
 
-  /** Returns the address of {@code mov %r9,(%r8); syscall; ret}. */
+  /** Returns the address of a {@link StoreRoutine}. */
   long storeRoutine() {
     return address + STORE;
   }
@@ -120,7 +118,7 @@ record GatePage(long address, List<Entry> entries) {
     }
     ByteBuffer page = ByteBuffer.allocate(BYTES).order(ByteOrder.LITTLE_ENDIAN);
     page.putLong(0, MAGIC).putInt(8, slots.size());
-    page.put(STORE, STORE_CODE);
+    page.put(STORE, StoreRoutine.code());
     page.position(CODE);
     for (int i = 0; i < slots.size(); i++) {
       DriverLibrary.Slot slot = slots.get(i);

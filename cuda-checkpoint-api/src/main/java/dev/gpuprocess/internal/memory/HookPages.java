@@ -26,7 +26,7 @@ import java.util.Set;
  * @param address of the code
  * @param slots the pointers that lead to the code while the hook is set
  * @param worker the address where a thread begins
- * @param storeRoutine the address of {@code mov %r9,(%r8); syscall; ret}
+ * @param storeRoutine the address of a {@link StoreRoutine}
  */
 record HookPages(
     ProcessMemory memory, long address, List<ReplacedSlot> slots, long worker, long storeRoutine) {
@@ -47,7 +47,7 @@ record HookPages(
   /** Stands for the number of a thread that has not begun to run. */
   static final int NO_NUMBER_YET = -1;
 
-  private static final long MAGIC = 0x316b_6f6f_4855_5047L; // "GPUHook1"
+  private static final long MAGIC = 0x326b_6f6f_4855_5047L; // "GPUHook2"
   private static final int ORIGINALS = 8;
   private static final int SLOTS = 40;
   private static final int ENTRIES = 72;

@@ -4,10 +4,14 @@ import dev.gpuprocess.internal.linux.NativeCallException;
 import dev.gpuprocess.internal.linux.ProcessMemory;
 import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.remote.RemoteThread;
+import dev.gpuprocess.internal.remote.StoreRoutine;
 import dev.gpuprocess.internal.remote.SystemCall;
 import dev.gpuprocess.internal.remote.UntraceableException;
 import java.io.IOException;
+import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
 
 /**
  * A pointer of libcuda to a function, for which this library has a routine of its own.
@@ -34,11 +38,10 @@ record ReplacedSlot(long address, long original, long routine) {
 
   /**
    * Changes slots from the function to the routine, or back. A slot with another content is not
-   * changed. A thread of the process stores each pointer by one instruction, since other threads
-   * may read it at any moment.
+   * changed. A page of slots that is read-only is made writable for a moment.
    *
    * @param mappings of the process
-   * @param storeRoutine the address of {@code mov %r9,(%r8); syscall; ret} in the process
+   * @param storeRoutine the address of a {@link StoreRoutine} in the process
    */
   static void point(
       RemoteThread thread,
@@ -47,28 +50,37 @@ record ReplacedSlot(long address, long original, long routine) {
       List<ReplacedSlot> slots,
       boolean toRoutine)
       throws UntraceableException, IOException {
+    List<StoreRoutine.Word> writable = new ArrayList<>();
+    Map<Long, List<StoreRoutine.Word>> readOnly = new TreeMap<>();
     for (ReplacedSlot each : slots) {
       if (each.points(thread.memory(), !toRoutine)) {
-        each.store(thread, mappings, storeRoutine, toRoutine ? each.routine : each.original);
+        (each.isWritable(mappings)
+                ? writable
+                : readOnly.computeIfAbsent(each.address & -PAGE, page -> new ArrayList<>()))
+            .add(each.word(toRoutine));
       }
+    }
+    if (!writable.isEmpty()) {
+      thread.store(storeRoutine, writable);
+    }
+    for (Map.Entry<Long, List<StoreRoutine.Word>> page : readOnly.entrySet()) {
+      // If this JVM or the process dies here, the page is read-only afterwards.
+      thread.callAtExit(SystemCall.MPROTECT, page.getKey(), PAGE, READ);
+      thread.call(SystemCall.MPROTECT, page.getKey(), PAGE, READ_WRITE);
+      thread.store(storeRoutine, page.getValue());
+      thread.callNow();
     }
   }
 
-  private void store(RemoteThread thread, List<Mapping> mappings, long storeRoutine, long value)
-      throws UntraceableException, IOException {
-    boolean isWritable =
-        mappings.stream()
-            .filter(each -> each.permissions().startsWith("rw"))
-            .anyMatch(each -> each.start() <= address && address < each.end());
-    if (isWritable) {
-      thread.store(storeRoutine, address, value);
-      return;
-    }
-    long page = address & -PAGE;
-    // If this JVM or the process dies here, the page is read-only afterwards.
-    thread.callAtExit(SystemCall.MPROTECT, page, PAGE, READ);
-    thread.call(SystemCall.MPROTECT, page, PAGE, READ_WRITE);
-    thread.store(storeRoutine, address, value);
-    thread.callNow();
+  private boolean isWritable(List<Mapping> mappings) {
+    return mappings.stream()
+        .filter(each -> each.permissions().startsWith("rw"))
+        .anyMatch(each -> each.start() <= address && address < each.end());
+  }
+
+  private StoreRoutine.Word word(boolean toRoutine) {
+    return toRoutine
+        ? new StoreRoutine.Word(address, original, routine)
+        : new StoreRoutine.Word(address, routine, original);
   }
 }

@@ -4,6 +4,7 @@ import dev.gpuprocess.internal.linux.NativeCallException;
 import dev.gpuprocess.internal.linux.ProcessMemory;
 import dev.gpuprocess.internal.remote.Registers.Name;
 import dev.gpuprocess.internal.remote.UntraceableException.Reason;
+import java.util.List;
 import java.util.OptionalLong;
 
 /**
@@ -19,9 +20,6 @@ public final class RemoteThread {
 
   private static final int READ_WRITE = 3;
   private static final int PRIVATE_ANONYMOUS = 0x22;
-
-  /** The length of {@code mov %r9,(%r8)}. */
-  private static final int STORE = 3;
 
   private final TraceTarget target;
   private final Tracee thread;
@@ -131,16 +129,20 @@ public final class RemoteThread {
   }
 
   /**
-   * Has the thread store a word by one instruction, so that no other thread reads half of it.
+   * Has the thread change words of its process.
    *
-   * @param routine the address of {@code mov %r9,(%r8); syscall; ret} in the process
-   * @param address a multiple of 8, in writable memory
+   * @param routine the address of a {@link StoreRoutine} in the process
+   * @param words in writable memory
    * @throws UntraceableException if the thread was lost, or the memory is not writable
    */
-  public void store(long routine, long address, long value)
-      throws UntraceableException, NativeCallException {
-    filters.require(SystemCall.GETPID, routine + STORE + Gadgets.SYSCALL);
-    at(routine, SystemCall.GETPID, 0, 0, 0, 0, address, value);
+  public void store(long routine, List<StoreRoutine.Word> words)
+      throws RemoteCallException, UntraceableException, NativeCallException {
+    filters.require(SystemCall.GETPID, StoreRoutine.behindCall(routine));
+    byte[] list = StoreRoutine.list(words);
+    long address = map(list.length);
+    memory.write(address, list);
+    at(routine, SystemCall.GETPID, 0, 0, 0, 0, address, address + list.length);
+    unmap(address, list.length);
   }
 
   private long at(long instruction, SystemCall call, long... arguments)
