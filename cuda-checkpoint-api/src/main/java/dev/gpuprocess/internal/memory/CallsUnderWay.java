@@ -193,6 +193,7 @@ final class CallsUnderWay {
   }
 
   private boolean isInside(long[] stack, long stackPointer, boolean asleep) {
+    boolean inside = false;
     for (int i = 0; i < stack.length; i++) {
       long word = stack[i];
       if (word < leastReturnAddress || word > mostReturnAddress) {
@@ -202,10 +203,12 @@ final class CallsUnderWay {
       if (entry != null) {
         long waiting = GatePage.waitAddressBelow(stackPointer + (long) i * Long.BYTES);
         int below = (int) ((waiting - stackPointer) / Long.BYTES);
-        boolean waits = asleep && waiting >= stackPointer && stack[below] == entry.waitAddress();
-        return !waits;
+        if (asleep && waiting >= stackPointer && stack[below] == entry.waitAddress()) {
+          return false;
+        }
+        inside = true; // unless this is of an earlier call, and a wait is further up
       }
     }
-    return false;
+    return inside;
   }
 }

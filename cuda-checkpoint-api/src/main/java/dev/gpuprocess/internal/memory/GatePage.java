@@ -52,7 +52,20 @@ record GatePage(long address, List<Entry> entries) {
   /** The bytes that {@link #ENTER} and the call push, below the return address of the function. */
   private static final int DEPTH = 6 * Long.BYTES + 24 + Long.BYTES;
 
+  /**
+   * Clears the return address of the call to cuInit, which would look like a wait if it were on the
+   * stack of a later call, and restores the argument registers.
+   */
   private static final byte[] LEAVE = {
+    0x48,
+    (byte) 0xc7,
+    0x44,
+    0x24,
+    (byte) 0xf8,
+    0,
+    0,
+    0,
+    0, // movq $0,-8(%rsp)
     0x48,
     (byte) 0x83,
     (byte) 0xc4,

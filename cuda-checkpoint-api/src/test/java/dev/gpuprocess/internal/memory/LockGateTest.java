@@ -28,6 +28,7 @@ import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.List;
 import java.util.OptionalLong;
 import org.junit.jupiter.api.AfterEach;
@@ -237,6 +238,54 @@ class LockGateTest {
       assertTrue(isUntouched(poller));
       assertPollsOn(poller);
     }
+  }
+
+  /** Frames that are gone leave their return addresses between those of a thread that waits. */
+  @Test
+  void waitWithAnOldReturnAddressOnItsStack_isNoCall() throws IOException {
+    try (Pattern poller = poller()) {
+      ProcessMemory memory = new ProcessMemory(pid(poller));
+      assertEquals(CudaResult.SUCCESS, cuda.lock(pid(poller), 10_000));
+      assertEquals("polls wait for the unlock", LockGate.set(identity(poller)).note());
+      GatePage page =
+          GatePage.at(memory, slot(library(poller), "cuStreamQuery").target() & -GatePage.BYTES)
+              .orElseThrow();
+      int changed = 0;
+      for (int thread : ProcFs.threads(poller.pid())) {
+        OptionalLong wait = wait(thread, memory, page);
+        if (wait.isPresent()) {
+          // the gate does not use the bytes between its frame and the call's return address
+          write(memory, wait.getAsLong() + 8, page.entries().get(0).returnAddress());
+          changed++;
+        }
+      }
+      assertTrue(changed > 0, "no thread waits in the gate");
+      CallsUnderWay calls = new CallsUnderWay(identity(poller), memory, List.of(page));
+      assertEquals(List.of(), calls.await(ProcFs.memory(poller.pid()), Duration.ofMillis(500)));
+      assertEquals(CudaResult.SUCCESS, cuda.unlock(pid(poller)));
+      LockGate.remove(identity(poller));
+      assertPollsOn(poller);
+    }
+  }
+
+  /** Returns where a thread that waits in the gate has the return address of its wait. */
+  private static OptionalLong wait(int thread, ProcessMemory memory, GatePage page)
+      throws IOException {
+    String[] call = ProcFs.read(thread, "syscall").orElse("").strip().split(" ");
+    if (call.length < 3) {
+      return OptionalLong.empty();
+    }
+    long top = Long.parseUnsignedLong(call[call.length - 2].substring(2), 16);
+    for (long at = top; at < top + 1024; at += Long.BYTES) {
+      long word = memory.readLong(at);
+      long wait = GatePage.waitAddressBelow(at);
+      for (GatePage.Entry entry : page.entries()) {
+        if (word == entry.returnAddress() && memory.readLong(wait) == entry.waitAddress()) {
+          return OptionalLong.of(wait);
+        }
+      }
+    }
+    return OptionalLong.empty();
   }
 
   /** While a debugger traces it, no gate can be set, and a poll would kill the process. */
