@@ -4,6 +4,7 @@ import dev.gpuprocess.cuda.GpuReading;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.internal.linux.DurableFiles;
+import dev.gpuprocess.internal.memory.LockGate;
 import dev.gpuprocess.options.LaunchOptions;
 import dev.gpuprocess.report.StepListener;
 import java.io.IOException;
@@ -30,6 +31,7 @@ final class Preparation {
     Optional<GpuReading> unusedReading = checkpoints.context().inventory().read();
     LaunchedProcess idle = checkpoints.launch(IDLE);
     try {
+      LockGate.prepare(idle.identity());
       dump(idle.process().suspend());
     } finally {
       Optional<LaunchedProcess.Exit> unusedExit = idle.end(Duration.ZERO);

@@ -57,7 +57,7 @@ class PrepareTest {
       String[] loaded = said.split(" ");
       int prepared = Integer.parseInt(loaded[0]);
       int later = Integer.parseInt(loaded[1]);
-      assertTrue(later * 3 < prepared, said);
+      assertTrue(later * 12 < prepared, said);
       assertEquals(List.of(), entries());
       try (Stream<Path> left = Files.list(temporary)) {
         assertEquals(List.of(), left.filter(file -> file.toString().contains("prepare")).toList());
