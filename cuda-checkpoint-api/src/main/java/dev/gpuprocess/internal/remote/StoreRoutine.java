@@ -9,26 +9,23 @@ import java.util.List;
  * A routine that changes words in the memory of the process that has it. A thread of the process
  * changes each word by one instruction, since other threads may read it at any moment, and only if
  * it has the expected value. The words are in a list, so that many of them need one call.
- *
- * <pre>{@code
- *    mov %rax,%r10           ; the number of the system call
- * 1: mov (%r8),%rcx          ; r8: the list
- *    mov 8(%r8),%rax
- *    mov 16(%r8),%rdx
- *    lock cmpxchg %rdx,(%rcx)
- *    add $24,%r8
- *    cmp %r9,%r8             ; r9: the end of the list
- *    jb 1b
- *    mov %r10,%rax
- *    syscall
- *    ret
- * }</pre>
  */
 public final class StoreRoutine {
 
   /** The size of a {@link Word} in a list. */
   static final int WORD_BYTES = 3 * Long.BYTES;
 
+  //    mov %rax,%r10           the number of the system call
+  // 1: mov (%r8),%rcx          %r8: the list
+  //    mov 8(%r8),%rax
+  //    mov 16(%r8),%rdx
+  //    lock cmpxchg %rdx,(%rcx)
+  //    add $24,%r8
+  //    cmp %r9,%r8             %r9: the end of the list
+  //    jb 1b
+  //    mov %r10,%rax
+  //    syscall
+  //    ret
   private static final String CODE =
       "4989c2498b08498b4008498b5010f0480fb1114983c0184d39c872e74c89d00f05c3";
 

@@ -32,6 +32,7 @@ final class ReadyMemory implements AutoCloseable {
   private ReadyMemory(GpuCheckpoints settings, Path tmpfs, long bytes) throws IOException {
     this.tmpfs = tmpfs.toRealPath();
     this.bytes = bytes;
+    settle(); // memory of earlier measurements may still be freed
     this.usedBefore = used();
     this.checkpoints =
         settings.toBuilder().hostMemory(HostMemory.in(this.tmpfs).ready(bytes)).build();
@@ -69,7 +70,9 @@ final class ReadyMemory implements AutoCloseable {
     return true;
   }
 
-  /** Waits until the pool is refilled after a suspend, as far as memory is free. */
+  /**
+   * Waits until the memory in use no longer changes, as while the pool is refilled after a suspend.
+   */
   void settle() throws IOException {
     long end = System.nanoTime() + PATIENCE.toNanos();
     long last = used();
