@@ -6,8 +6,8 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import dev.gpuprocess.contract.RequiresCriu;
 import dev.gpuprocess.contract.RequiresRoot;
+import dev.gpuprocess.contract.TmpFs;
 import dev.gpuprocess.examples.demo.Machine;
-import dev.gpuprocess.examples.demo.Scratch;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.PrintStream;
@@ -24,6 +24,9 @@ import org.junit.jupiter.api.io.TempDir;
 class GpuBusTest {
 
   @TempDir Path directory;
+
+  /** Of its own, since the memory in use there is measured. */
+  @TempDir Path tmpfs;
 
   @Test
   void measuresAndDrawsBothSides() throws Exception {
@@ -49,9 +52,9 @@ class GpuBusTest {
   private String measured() throws IOException, InterruptedException {
     ByteArrayOutputStream bytes = new ByteArrayOutputStream();
     try (Machine machine = Machine.simulated("for a test");
-        Scratch tmpfs = Scratch.of(Files.createTempDirectory(Path.of("/dev/shm"), "gpu-bus"));
+        TmpFs own = TmpFs.mountForSaveAreas(tmpfs, "size=3g");
         PrintStream out = new PrintStream(bytes, true, StandardCharsets.UTF_8)) {
-      Place place = new Place(tmpfs.resolve(""), directory);
+      Place place = new Place(own.point(), directory);
       new GpuBus(machine, place, out).run(List.of(Size.of("16m")), false, false);
     }
     return bytes.toString(StandardCharsets.UTF_8);
