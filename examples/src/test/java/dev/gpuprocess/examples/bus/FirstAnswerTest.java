@@ -6,8 +6,8 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import dev.gpuprocess.contract.RequiresCriu;
 import dev.gpuprocess.contract.RequiresRoot;
-import dev.gpuprocess.contract.TmpFs;
 import dev.gpuprocess.examples.demo.Machine;
+import dev.gpuprocess.examples.demo.Scratch;
 import java.io.ByteArrayOutputStream;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
@@ -15,6 +15,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
 /** The program of GPU machines on a simulated GPU, with a process without PyTorch. */
@@ -24,18 +25,17 @@ class FirstAnswerTest {
 
   @TempDir Path directory;
 
-  /** Of its own, since the memory in use there is measured. */
-  @TempDir Path tmpfs;
-
+  /** Other tests use /dev/shm too, so each wait for the pool may take its whole minute. */
   @Test
+  @Timeout(240)
   void answersEquallyFromEachImage() throws Exception {
     assumeTrue(System.getenv("GPUPROCESS_CRIU") != null, "no CRIU was named");
     assumeTrue(Files.isExecutable(Path.of("/usr/bin/python3")), "no python3");
     ByteArrayOutputStream bytes = new ByteArrayOutputStream();
     try (Machine machine = Machine.simulated("for a test");
-        TmpFs own = TmpFs.mountForSaveAreas(tmpfs, "size=3g");
+        Scratch tmpfs = Scratch.of(Files.createTempDirectory(Path.of("/dev/shm"), "gpu-bus"));
         PrintStream out = new PrintStream(bytes, true, StandardCharsets.UTF_8)) {
-      Place place = new Place(own.point(), directory);
+      Place place = new Place(tmpfs.resolve(""), directory);
       new FirstAnswer(machine, place, out).run(Size.of("4m"), Size.of("4m"));
     }
     List<String> lines = bytes.toString(StandardCharsets.UTF_8).lines().toList();

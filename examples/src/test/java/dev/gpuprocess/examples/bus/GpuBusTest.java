@@ -6,8 +6,8 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import dev.gpuprocess.contract.RequiresCriu;
 import dev.gpuprocess.contract.RequiresRoot;
-import dev.gpuprocess.contract.TmpFs;
 import dev.gpuprocess.examples.demo.Machine;
+import dev.gpuprocess.examples.demo.Scratch;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.PrintStream;
@@ -16,6 +16,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
 /** The program of GPU machines on a simulated GPU. */
@@ -25,10 +26,9 @@ class GpuBusTest {
 
   @TempDir Path directory;
 
-  /** Of its own, since the memory in use there is measured. */
-  @TempDir Path tmpfs;
-
+  /** Other tests use /dev/shm too, so each wait for the pool may take its whole minute. */
   @Test
+  @Timeout(240)
   void measuresAndDrawsBothSides() throws Exception {
     assumeTrue(System.getenv("GPUPROCESS_CRIU") != null, "no CRIU was named");
     Path printed = Files.writeString(directory.resolve("run.txt"), measured());
@@ -52,9 +52,9 @@ class GpuBusTest {
   private String measured() throws IOException, InterruptedException {
     ByteArrayOutputStream bytes = new ByteArrayOutputStream();
     try (Machine machine = Machine.simulated("for a test");
-        TmpFs own = TmpFs.mountForSaveAreas(tmpfs, "size=3g");
+        Scratch tmpfs = Scratch.of(Files.createTempDirectory(Path.of("/dev/shm"), "gpu-bus"));
         PrintStream out = new PrintStream(bytes, true, StandardCharsets.UTF_8)) {
-      Place place = new Place(own.point(), directory);
+      Place place = new Place(tmpfs.resolve(""), directory);
       new GpuBus(machine, place, out).run(List.of(Size.of("16m")), false, false);
     }
     return bytes.toString(StandardCharsets.UTF_8);
