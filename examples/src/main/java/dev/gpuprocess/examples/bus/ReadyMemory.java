@@ -2,15 +2,18 @@ package dev.gpuprocess.examples.bus;
 
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.options.HostMemory;
+import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.PrintStream;
 import java.nio.channels.FileChannel;
 import java.nio.file.DirectoryStream;
-import java.nio.file.FileStore;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 
@@ -24,16 +27,16 @@ final class ReadyMemory implements AutoCloseable {
   private static final long PAUSE = TimeUnit.MILLISECONDS.toNanos(10);
   private static final int QUIET_ROUNDS = 20;
 
+  /** The unit of {@code stat -c %b}. */
+  private static final long BLOCK = 512;
+
   private final Path tmpfs;
   private final long bytes;
-  private final long usedBefore;
   private final GpuCheckpoints checkpoints;
 
   private ReadyMemory(GpuCheckpoints settings, Path tmpfs, long bytes) throws IOException {
     this.tmpfs = tmpfs.toRealPath();
     this.bytes = bytes;
-    settle(); // memory of earlier measurements may still be freed
-    this.usedBefore = used();
     this.checkpoints =
         settings.toBuilder().hostMemory(HostMemory.in(this.tmpfs).ready(bytes)).build();
   }
@@ -59,7 +62,7 @@ final class ReadyMemory implements AutoCloseable {
    */
   boolean await(Size size, PrintStream out) throws IOException {
     long end = System.nanoTime() + PATIENCE.toNanos();
-    while (used() - usedBefore < bytes) {
+    while (used() < bytes) {
       if (System.nanoTime() - end > 0) {
         out.printf("  %s: the host memory pool was not filled in time%n", size);
         return false;
@@ -70,9 +73,7 @@ final class ReadyMemory implements AutoCloseable {
     return true;
   }
 
-  /**
-   * Waits until the memory in use no longer changes, as while the pool is refilled after a suspend.
-   */
+  /** Waits until the pool is refilled after a suspend, as far as memory is free. */
   void settle() throws IOException {
     long end = System.nanoTime() + PATIENCE.toNanos();
     long last = used();
@@ -84,9 +85,38 @@ final class ReadyMemory implements AutoCloseable {
     }
   }
 
+  /** Returns the size of the pool's memory. Others may use the tmpfs too. */
   private long used() throws IOException {
-    FileStore store = Files.getFileStore(tmpfs);
-    return store.getTotalSpace() - store.getUnallocatedSpace();
+    List<String> command = new ArrayList<>(List.of("stat", "-Lc", "%b"));
+    List<Path> files = files();
+    if (files.isEmpty()) {
+      return 0;
+    }
+    files.forEach(file -> command.add(file.toString()));
+    // A file that the library has just closed is not counted.
+    Process stat =
+        new ProcessBuilder(command).redirectError(ProcessBuilder.Redirect.DISCARD).start();
+    try (BufferedReader blocks = stat.inputReader()) {
+      return blocks.lines().mapToLong(Long::parseLong).sum() * BLOCK;
+    }
+  }
+
+  /** Returns the open files of the pool, which have no name. */
+  private List<Path> files() throws IOException {
+    List<Path> files = new ArrayList<>();
+    Path all = Path.of("/proc", Long.toString(ProcessHandle.current().pid()), "fd");
+    try (DirectoryStream<Path> open = Files.newDirectoryStream(all)) {
+      for (Path each : open) {
+        try {
+          if (Files.readSymbolicLink(each).toString().startsWith(tmpfs + "/#")) {
+            files.add(each);
+          }
+        } catch (NoSuchFileException closed) {
+          // by the library, after it was listed
+        }
+      }
+    }
+    return files;
   }
 
   GpuCheckpoints checkpoints() {
@@ -94,19 +124,14 @@ final class ReadyMemory implements AutoCloseable {
   }
 
   /**
-   * Truncates the files of the pool, which have no name: the library keeps them as long as the JVM
-   * lives, and the next measurement needs the memory.
+   * Truncates the files of the pool: the library keeps them as long as the JVM lives, and the next
+   * measurement needs the memory.
    */
   @Override
   public void close() throws IOException {
     settle();
-    try (DirectoryStream<Path> open = Files.newDirectoryStream(Path.of("/proc/self/fd"))) {
-      for (Path each : open) {
-        if (Files.isSymbolicLink(each)
-            && Files.readSymbolicLink(each).toString().startsWith(tmpfs + "/#")) {
-          FileChannel.open(each, StandardOpenOption.WRITE).truncate(0).close();
-        }
-      }
+    for (Path each : files()) {
+      FileChannel.open(each, StandardOpenOption.WRITE).truncate(0).close();
     }
   }
 }

@@ -15,7 +15,6 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
 /** The program of GPU machines on a simulated GPU, with a process without PyTorch. */
@@ -25,9 +24,7 @@ class FirstAnswerTest {
 
   @TempDir Path directory;
 
-  /** Other tests use /dev/shm too, so each wait for the pool may take its whole minute. */
   @Test
-  @Timeout(240)
   void answersEquallyFromEachImage() throws Exception {
     assumeTrue(System.getenv("GPUPROCESS_CRIU") != null, "no CRIU was named");
     assumeTrue(Files.isExecutable(Path.of("/usr/bin/python3")), "no python3");

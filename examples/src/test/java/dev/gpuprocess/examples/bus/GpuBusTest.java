@@ -16,7 +16,6 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
 /** The program of GPU machines on a simulated GPU. */
@@ -26,9 +25,7 @@ class GpuBusTest {
 
   @TempDir Path directory;
 
-  /** Other tests use /dev/shm too, so each wait for the pool may take its whole minute. */
   @Test
-  @Timeout(240)
   void measuresAndDrawsBothSides() throws Exception {
     assumeTrue(System.getenv("GPUPROCESS_CRIU") != null, "no CRIU was named");
     Path printed = Files.writeString(directory.resolve("run.txt"), measured());
