@@ -39,18 +39,7 @@ __asm__(
     "  .fill 8, 8, 0\n"
     "  .long hook_memcpy - head, hook_memmove - head, hook_mmap - head, hook_mmap64 - head\n"
     "  .long hook_worker - head, hook_store - head\n"
-    "hook_store:\n" /* StoreRoutine.java has the same */
-    "  mov %rax, %r10\n"
-    "1: mov (%r8), %rcx\n"
-    "  mov 8(%r8), %rax\n"
-    "  mov 16(%r8), %rdx\n"
-    "  lock cmpxchg %rdx, (%rcx)\n"
-    "  add $24, %r8\n"
-    "  cmp %r9, %r8\n"
-    "  jb 1b\n"
-    "  mov %r10, %rax\n"
-    "  syscall\n"
-    "  ret\n"
+    "hook_store: .fill 34, 1, 0\n" /* the controller writes StoreRoutine.java's code here */
     ".previous\n");
 
 extern const struct hook_head head __attribute__((visibility("hidden")));

@@ -132,30 +132,39 @@ final class SlotOpening {
     return process.flatMap(found -> live(entry, found));
   }
 
+  private Optional<QueuedProcess> live(Entry entry, ProcessIdentity process) {
+    Path image = entry.image();
+    try {
+      GpuProcess found = look(process, image != null);
+      return Optional.of(queued(entry, process, SlotMoves.place(found), null));
+    } catch (NoSuchProcessException | NotCudaProcessException gone) {
+      LOG.debug("process {} is not there", process, gone);
+      return Optional.empty();
+    } catch (GpuCheckpointException unknown) {
+      // The next move reads its state again.
+      LOG.warn("the state of process {} is not known: {}", process.pid(), unknown.getMessage());
+      Optional.ofNullable(image).ifPresent(kept::add);
+      return process.isAlive()
+          ? Optional.of(queued(entry, process, Place.HOST_MEMORY, null))
+          : Optional.empty();
+    }
+  }
+
   /**
    * Reads where a process is. A process with an image may be one that CRIU, started by a controller
    * that has died, is about to end, or has just let go: its state is read again until it is known.
    */
-  private Optional<QueuedProcess> live(Entry entry, ProcessIdentity process) {
-    Path image = entry.image();
-    Duration limit = image == null ? Duration.ZERO : checkpoints.context().timeouts().call();
+  private GpuProcess look(ProcessIdentity process, boolean hasImage) {
+    Duration limit = hasImage ? checkpoints.context().timeouts().call() : Duration.ZERO;
     try (Polling polling = new Polling(limit)) {
       while (true) {
         try {
-          GpuProcess found = moves.look(process);
-          return Optional.of(queued(entry, process, SlotMoves.place(found), null));
+          return moves.look(process);
         } catch (NoSuchProcessException | NotCudaProcessException gone) {
-          LOG.debug("process {} is not there", process, gone);
-          return Optional.empty();
+          throw gone;
         } catch (GpuCheckpointException unknown) {
           if (!polling.pause()) {
-            // The next move reads its state again.
-            LOG.warn(
-                "the state of process {} is not known: {}", process.pid(), unknown.getMessage());
-            Optional.ofNullable(image).ifPresent(kept::add);
-            return process.isAlive()
-                ? Optional.of(queued(entry, process, Place.HOST_MEMORY, null))
-                : Optional.empty();
+            throw unknown;
           }
         }
       }

@@ -279,10 +279,7 @@ final class SlotState implements AutoCloseable {
 
   /** Delays the next move of a process because of another process. */
   void delay(QueuedProcess process, Throwable why, Duration took) {
-    change(
-        () -> {
-          process.failed(why, System.nanoTime(), took);
-        });
+    change(() -> process.failed(why, System.nanoTime(), took));
   }
 
   /** Takes a process that has ended, or cannot be moved, out of the queue. */
@@ -377,10 +374,7 @@ final class SlotState implements AutoCloseable {
    */
   @Override
   public void close() {
-    change(
-        () -> {
-          trySave();
-        });
+    change(this::trySave);
     record.close();
     closeNews();
   }

@@ -78,6 +78,13 @@ class SlotOnDiskTest {
         .orElseThrow();
   }
 
+  /** The other process is more urgent, and host memory has room for neither. */
+  private void sendOneToDisk(GpuSlot slot) {
+    slot.acquire(one.pid());
+    slot.acquire(two.pid(), urgent());
+    awaitPlace(slot, one, Place.DISK);
+  }
+
   private void awaitPlace(GpuSlot slot, Counter counter, Place place) {
     assertTrue(
         Polling.until(PATIENCE, () -> find(slot, counter).place() == place),
@@ -97,9 +104,7 @@ class SlotOnDiskTest {
   void processGoesToDiskAndComesBackForItsTurn() {
     assertEquals(101, one.increment());
     try (GpuSlot slot = open(1)) {
-      slot.acquire(one.pid());
-      slot.acquire(two.pid(), urgent());
-      awaitPlace(slot, one, Place.DISK);
+      sendOneToDisk(slot);
       assertFalse(one.isAlive());
       assertTrue(Files.isDirectory(Objects.requireNonNull(find(slot, one).image())));
       assertGoesOn(two, 101);
@@ -191,9 +196,7 @@ class SlotOnDiskTest {
   void imageOfAProcessThatDoesNotAnswer_stays() {
     Path image;
     try (GpuSlot slot = open(1)) {
-      slot.acquire(one.pid());
-      slot.acquire(two.pid(), urgent());
-      awaitPlace(slot, one, Place.DISK);
+      sendOneToDisk(slot);
       image = Objects.requireNonNull(find(slot, one).image());
     }
     CheckpointedProcess restored = checkpoints.open(image).restore();
@@ -217,9 +220,7 @@ class SlotOnDiskTest {
   void removedProcessIsLeftInItsImage() {
     Path image;
     try (GpuSlot slot = open(1)) {
-      slot.acquire(one.pid());
-      slot.acquire(two.pid(), urgent());
-      awaitPlace(slot, one, Place.DISK);
+      sendOneToDisk(slot);
       image = Objects.requireNonNull(slot.remove(one.pid()).image());
       slot.remove(two.pid());
     }

@@ -253,7 +253,7 @@ public final class ProcessList {
 
   /** Returns why a process is stopped now, without waiting for a tracer to detach. */
   private static String still(int pid) {
-    List<ProcStat> stopped = ProcFs.tasks(pid).stream().filter(ProcStat::isStopped).toList();
+    List<ProcStat> stopped = ProcFs.eachTask(pid).filter(ProcStat::isStopped).toList();
     if (!stopped.isEmpty()) {
       return stopped.stream().anyMatch(ProcStat::isHeldByTracer) ? "it is traced" : "it is stopped";
     }

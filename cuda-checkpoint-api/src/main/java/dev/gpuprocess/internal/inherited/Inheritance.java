@@ -178,7 +178,7 @@ public final class Inheritance {
       throws UntraceableException, NotReleasableException {
     int thread = RestoreThread.of(origin);
     boolean after =
-        ProcFs.tasks(origin.pid()).stream()
+        ProcFs.eachTask(origin.pid())
             .anyMatch(task -> task.pid() == thread && task.startTicks() < child.startTicks());
     if (!after) {
       throw new NotReleasableException(

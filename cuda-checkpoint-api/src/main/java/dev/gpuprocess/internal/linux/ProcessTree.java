@@ -142,7 +142,6 @@ public final class ProcessTree {
   }
 
   private static boolean isAtRest(ProcessIdentity process) {
-    return ProcFs.tasks(process.pid()).stream()
-        .allMatch(thread -> thread.isStopped() || thread.isDead());
+    return ProcFs.eachTask(process.pid()).allMatch(thread -> thread.isStopped() || thread.isDead());
   }
 }

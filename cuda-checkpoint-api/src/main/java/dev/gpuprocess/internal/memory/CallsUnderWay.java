@@ -123,7 +123,7 @@ final class CallsUnderWay {
   }
 
   /** Parses {@code 202 0x7f.. 0x189 0x0 0x0 0x0 0x0 STACK INSTRUCTION}. */
-  private static long stackPointer(String[] words) {
+  static long stackPointer(String[] words) {
     return Long.parseUnsignedLong(words[words.length - 2].substring(2), 16);
   }
 

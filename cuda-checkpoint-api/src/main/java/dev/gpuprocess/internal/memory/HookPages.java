@@ -4,6 +4,7 @@ import dev.gpuprocess.internal.linux.NativeCallException;
 import dev.gpuprocess.internal.linux.ProcessMemory;
 import dev.gpuprocess.internal.proc.AddressRange;
 import dev.gpuprocess.internal.proc.Mapping;
+import dev.gpuprocess.internal.remote.StoreRoutine;
 import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.io.InputStream;
@@ -89,6 +90,7 @@ record HookPages(
       code.putLong(ORIGINALS + index * Long.BYTES, each.target());
       code.putLong(SLOTS + index * Long.BYTES, each.slot());
     }
+    code.put(code.getInt(STORE), StoreRoutine.code());
     return code.array();
   }
 

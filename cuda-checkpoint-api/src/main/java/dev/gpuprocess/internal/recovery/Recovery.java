@@ -199,7 +199,7 @@ public final class Recovery {
             context.timeouts().call(),
             () ->
                 !process.isAlive()
-                    || ProcFs.tasks(process.pid()).stream().noneMatch(ProcStat::isHeldByTracer));
+                    || ProcFs.eachTask(process.pid()).noneMatch(ProcStat::isHeldByTracer));
   }
 
   /**

@@ -32,7 +32,7 @@ public final class RestoreThread {
    *     name
    */
   public static int of(ProcessIdentity process) throws UntraceableException {
-    List<ProcStat> found = ProcFs.tasks(process.pid()).stream().filter(RestoreThread::is).toList();
+    List<ProcStat> found = ProcFs.eachTask(process.pid()).filter(RestoreThread::is).toList();
     if (found.size() != 1) {
       throw new UntraceableException(
           Reason.NO_THREAD,

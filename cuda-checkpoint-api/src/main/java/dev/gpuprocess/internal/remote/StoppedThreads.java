@@ -125,7 +125,7 @@ public final class StoppedThreads {
    * the processes that it has started, and takes a stop for an exit.
    */
   public boolean firstThreadRuns() {
-    return ProcFs.tasks(process.pid()).stream()
+    return ProcFs.eachTask(process.pid())
         .anyMatch(
             thread ->
                 thread.pid() == process.pid()

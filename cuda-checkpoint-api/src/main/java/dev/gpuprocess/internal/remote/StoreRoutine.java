@@ -12,8 +12,7 @@ import java.util.List;
  */
 public final class StoreRoutine {
 
-  /** The size of a {@link Word} in a list. */
-  static final int WORD_BYTES = 3 * Long.BYTES;
+  private static final int WORD_BYTES = 3 * Long.BYTES;
 
   //    mov %rax,%r10           the number of the system call
   // 1: mov (%r8),%rcx          %r8: the list
@@ -40,7 +39,7 @@ public final class StoreRoutine {
    */
   public record Word(long address, long expected, long value) {}
 
-  /** Returns the code, which may be at any address. */
+  /** Returns the code, which may be at any address. {@code hook.c} has space for it. */
   public static byte[] code() {
     return HexFormat.of().parseHex(CODE);
   }
@@ -50,6 +49,7 @@ public final class StoreRoutine {
     return routine + CODE.length() / 2 - 1;
   }
 
+  /** Returns the list for the routine. */
   static byte[] list(List<Word> words) {
     ByteBuffer list = ByteBuffer.allocate(words.size() * WORD_BYTES).order(ByteOrder.LITTLE_ENDIAN);
     words.forEach(

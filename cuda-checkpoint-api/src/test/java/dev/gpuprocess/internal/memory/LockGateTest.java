@@ -29,6 +29,7 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.OptionalLong;
 import org.junit.jupiter.api.AfterEach;
@@ -250,16 +251,11 @@ class LockGateTest {
       GatePage page =
           GatePage.at(memory, slot(library(poller), "cuStreamQuery").target() & -GatePage.BYTES)
               .orElseThrow();
-      int changed = 0;
-      for (int thread : ProcFs.threads(poller.pid())) {
-        OptionalLong wait = wait(thread, memory, page);
-        if (wait.isPresent()) {
-          // the gate does not use the bytes between its frame and the call's return address
-          write(memory, wait.getAsLong() + 8, page.entries().get(0).returnAddress());
-          changed++;
-        }
+      await().atMost(30, SECONDS).until(() -> !waits(poller, memory, page).isEmpty());
+      for (long wait : waits(poller, memory, page)) {
+        // the gate does not use the bytes between its frame and the call's return address
+        write(memory, wait + 8, page.entries().get(0).returnAddress());
       }
-      assertTrue(changed > 0, "no thread waits in the gate");
       CallsUnderWay calls = new CallsUnderWay(identity(poller), memory, List.of(page));
       assertEquals(List.of(), calls.await(ProcFs.memory(poller.pid()), Duration.ofMillis(500)));
       assertEquals(CudaResult.SUCCESS, cuda.unlock(pid(poller)));
@@ -268,14 +264,22 @@ class LockGateTest {
     }
   }
 
-  /** Returns where a thread that waits in the gate has the return address of its wait. */
-  private static OptionalLong wait(int thread, ProcessMemory memory, GatePage page)
+  /** Returns where the threads that wait in the gate have the return address of their wait. */
+  private static List<Long> waits(Pattern poller, ProcessMemory memory, GatePage page)
       throws IOException {
-    String[] call = ProcFs.read(thread, "syscall").orElse("").strip().split(" ");
-    if (call.length < 3) {
-      return OptionalLong.empty();
+    List<Long> waits = new ArrayList<>();
+    for (int thread : ProcFs.threads(poller.pid())) {
+      String[] call = ProcFs.read(thread, "syscall").orElse("").strip().split(" ");
+      if (call.length >= 3) {
+        OptionalLong wait = wait(CallsUnderWay.stackPointer(call), memory, page);
+        wait.ifPresent(waits::add);
+      }
     }
-    long top = Long.parseUnsignedLong(call[call.length - 2].substring(2), 16);
+    return waits;
+  }
+
+  private static OptionalLong wait(long top, ProcessMemory memory, GatePage page)
+      throws IOException {
     for (long at = top; at < top + 1024; at += Long.BYTES) {
       long word = memory.readLong(at);
       long wait = GatePage.waitAddressBelow(at);
