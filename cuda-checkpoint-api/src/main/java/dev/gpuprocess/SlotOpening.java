@@ -135,8 +135,7 @@ final class SlotOpening {
   private Optional<QueuedProcess> live(Entry entry, ProcessIdentity process) {
     Path image = entry.image();
     try {
-      GpuProcess found = look(process, image != null);
-      return Optional.of(queued(entry, process, SlotMoves.place(found), null));
+      return Optional.of(queued(entry, process, place(process, image != null), null));
     } catch (NoSuchProcessException | NotCudaProcessException gone) {
       LOG.debug("process {} is not there", process, gone);
       return Optional.empty();
@@ -154,12 +153,12 @@ final class SlotOpening {
    * Reads where a process is. A process with an image may be one that CRIU, started by a controller
    * that has died, is about to end, or has just let go: its state is read again until it is known.
    */
-  private GpuProcess look(ProcessIdentity process, boolean hasImage) {
+  private Place place(ProcessIdentity process, boolean hasImage) {
     Duration limit = hasImage ? checkpoints.context().timeouts().call() : Duration.ZERO;
     try (Polling polling = new Polling(limit)) {
       while (true) {
         try {
-          return moves.look(process);
+          return SlotMoves.place(moves.look(process));
         } catch (NoSuchProcessException | NotCudaProcessException gone) {
           throw gone;
         } catch (GpuCheckpointException unknown) {
