@@ -114,7 +114,7 @@ public final class FileChecksums {
         }
       }
     } finally {
-      buffers.give(buffer);
+      CopyBuffers.give(buffer);
     }
     return sum.text();
   }

@@ -17,6 +17,9 @@ import org.slf4j.LoggerFactory;
 /** A pool of threads for one operation on files. Closing drops tasks that have not started. */
 public final class IoExecutor implements AutoCloseable {
 
+  /** The threads of {@link #streaming}. */
+  static final int STREAMS = 4;
+
   private static final Logger LOG = LoggerFactory.getLogger(IoExecutor.class);
   private static final Duration PATIENCE = Duration.ofSeconds(10);
 
@@ -59,7 +62,7 @@ public final class IoExecutor implements AutoCloseable {
    * by 8 and 1.3 by 16. With fewer cores, they wait for the disk and not for each other.
    */
   public static IoExecutor streaming() {
-    return new IoExecutor("disk", 4);
+    return new IoExecutor("disk", STREAMS);
   }
 
   /** Starts a task on one of the threads. */

@@ -106,7 +106,7 @@ public final class OwnMemory {
       }
       return true;
     } finally {
-      CopyBuffers.SMALL.give(buffer);
+      CopyBuffers.give(buffer);
     }
   }
 }
