@@ -136,13 +136,14 @@ public final class RemoteThread {
    * @throws UntraceableException if the thread was lost, or the memory is not writable
    */
   public void store(long routine, List<StoreRoutine.Word> words)
-      throws RemoteCallException, UntraceableException, NativeCallException {
+      throws UntraceableException, NativeCallException {
     filters.require(SystemCall.GETPID, StoreRoutine.behindCall(routine));
-    byte[] list = StoreRoutine.list(words);
-    long address = map(list.length);
-    memory.write(address, list);
-    at(routine, SystemCall.GETPID, 0, 0, 0, 0, address, address + list.length);
-    unmap(address, list.length);
+    for (int from = 0; from < words.size(); from += StoreRoutine.MOST) {
+      int to = Math.min(words.size(), from + StoreRoutine.MOST);
+      byte[] list = StoreRoutine.list(words.subList(from, to));
+      long address = frames.write(list);
+      at(routine, SystemCall.GETPID, 0, 0, 0, 0, address, address + list.length);
+    }
   }
 
   private long at(long instruction, SystemCall call, long... arguments)

@@ -15,6 +15,10 @@ final class ReturnFrames {
 
   private static final int FRAME = 320;
   private static final int MOST_CALLS = 8;
+
+  /** Space for a list of words below the frames. */
+  private static final int LIST = StoreRoutine.MOST * StoreRoutine.WORD_BYTES; // a multiple of 64
+
   private static final long ALL_SIGNALS = -1;
 
   private final ProcessMemory memory;
@@ -46,7 +50,7 @@ final class ReturnFrames {
 
   /** Returns how many bytes the frames need. */
   static int bytes(byte[] extendedState) {
-    return (MOST_CALLS + 1) * FRAME + extendedState.length + ExtendedState.ALIGNMENT;
+    return LIST + (MOST_CALLS + 1) * FRAME + extendedState.length + ExtendedState.ALIGNMENT;
   }
 
   /**
@@ -62,7 +66,7 @@ final class ReturnFrames {
     this.template = own.registers();
     this.low = low;
     overwritten = memory.read(low, bytes(extendedState));
-    long state = low + (MOST_CALLS + 1) * FRAME; // multiples of 64
+    long state = low + LIST + (MOST_CALLS + 1) * FRAME; // multiples of 64
     last = state - FRAME;
     memory.write(state, extendedState);
     memory.write(last, SignalFrame.of(gadgets.restorer().start(), own.again(), own.mask(), state));
@@ -86,6 +90,16 @@ final class ReturnFrames {
     Registers registers = template.calling(gadgets.call(), head(), call, arguments);
     memory.write(at, SignalFrame.of(gadgets.restorer().start(), registers, ALL_SIGNALS, 0));
     calls.push(new Call(call, arguments));
+  }
+
+  /**
+   * Writes a list for a {@link StoreRoutine} below the frames.
+   *
+   * @return its address, until the next list
+   */
+  long write(byte[] list) throws NativeCallException {
+    memory.write(low, list);
+    return low;
   }
 
   boolean hasCalls() {

@@ -12,7 +12,10 @@ import java.util.List;
  */
 public final class StoreRoutine {
 
-  private static final int WORD_BYTES = 3 * Long.BYTES;
+  /** The most words in a list. */
+  static final int MOST = 16;
+
+  static final int WORD_BYTES = 3 * Long.BYTES;
 
   //    mov %rax,%r10           the number of the system call
   // 1: mov (%r8),%rcx          %r8: the list
