@@ -188,7 +188,7 @@ final class AnotherUser implements AutoCloseable {
    * @param properties properties of the JVM, each with its value
    */
   ProcessBuilder jvm(Class<?> main, List<String> properties) {
-    List<String> command = TestJvm.quick(List.of("-Xmx256m"));
+    List<String> command = TestJvm.start("-Xmx256m");
     command.add("-Djava.io.tmpdir=" + home());
     properties.forEach(property -> command.add("-D" + property));
     command.addAll(List.of("-cp", classPath(), main.getName()));

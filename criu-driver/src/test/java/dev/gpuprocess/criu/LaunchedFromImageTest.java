@@ -39,14 +39,12 @@ import java.util.stream.Collectors;
 import org.awaitility.Awaitility;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
-import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** Processes that this JVM did not launch, and that become its launched processes by a restore. */
-@Tag("jdk")
 @RequiresRoot("is the parent of what CRIU restores")
 class LaunchedFromImageTest {
 

@@ -33,12 +33,10 @@ import java.util.OptionalInt;
 import java.util.Set;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
-import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /** Dumps and restores of launched processes, with real CRIU and the simulated driver. */
-@Tag("jdk")
 @RequiresRoot("is the parent of what CRIU restores, and traces it")
 class LaunchedJobDumpTest {
 

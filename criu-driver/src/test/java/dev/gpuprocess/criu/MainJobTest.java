@@ -51,12 +51,10 @@ import java.util.Optional;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
-import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /** The main job: off the GPU, onto disk, and back, with real CRIU and the simulated driver. */
-@Tag("jdk")
 class MainJobTest {
 
   @TempDir Path directory;

@@ -188,7 +188,6 @@ class MemoryFilesTest {
   }
 
   @Test
-  @Tag("jdk")
   void stepsAreTold() throws IOException {
     CheckpointedProcess suspended = suspended();
     List<Mapping> saved = SaveFileMappings.candidates((int) job.pid());
@@ -321,7 +320,6 @@ class MemoryFilesTest {
   }
 
   @Test
-  @Tag("jdk")
   void aProcessThatStaysHasItsMemory() throws IOException {
     CheckpointedProcess checkpointed = suspended();
     ProcessImage image = checkpointed.dump(image(), OPTIONS.toBuilder().leaveRunning(true).build());
@@ -352,7 +350,6 @@ class MemoryFilesTest {
   }
 
   @Test
-  @Tag("jdk")
   void anImageInTheSameMemoryIsALink() throws IOException {
     Path inMemory = memory.point().resolve("image");
     CheckpointedProcess checkpointed = suspended();
@@ -519,7 +516,6 @@ class MemoryFilesTest {
   }
 
   @Test
-  @Tag("jdk")
   void anAlteredFileIsFoundBeforeTheRestore() throws IOException {
     suspended().dump(image(), OPTIONS);
     Path file = image().resolve(MEMORY);

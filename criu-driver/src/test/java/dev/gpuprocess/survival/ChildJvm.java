@@ -44,7 +44,6 @@ final class ChildJvm {
     command.addAll(TestJvm.quick(FLAGS));
     command.addAll(options);
     command.add("-Djava.io.tmpdir=" + temporary);
-    command.addAll(List.of("-cp", TestJvm.classPath()));
     command.add(main.getName());
     command.addAll(arguments);
     ProcessBuilder builder = new ProcessBuilder(command);

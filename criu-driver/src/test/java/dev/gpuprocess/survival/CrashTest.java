@@ -15,7 +15,7 @@ import org.junit.jupiter.api.io.TempDir;
 /** Some of the kills of {@code bin/crash-test}. */
 class CrashTest {
 
-  private static final int KILLS = 12;
+  private static final int KILLS = 6;
   private static final long SEED = 4;
 
   @TempDir Path directory;

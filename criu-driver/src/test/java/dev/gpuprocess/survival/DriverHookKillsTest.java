@@ -44,7 +44,7 @@ import org.junit.jupiter.api.io.TempDir;
 class DriverHookKillsTest {
 
   /** The number of kills; more: {@code -Dgpuprocess.hook.kills=200}. */
-  private static final int KILLS = Integer.getInteger("gpuprocess.hook.kills", 20);
+  private static final int KILLS = Integer.getInteger("gpuprocess.hook.kills", 6);
 
   private static final int MEBIBYTES = 48;
   private static final String WHOLE = "ok %s bytes".formatted((long) MEBIBYTES << 20);

@@ -42,7 +42,7 @@ import org.junit.jupiter.api.io.TempDir;
 class DumpDeathTest {
 
   /** The number of kills; more: {@code -Dgpuprocess.dump.kills=200}. */
-  private static final int KILLS = Integer.getInteger("gpuprocess.dump.kills", 6);
+  private static final int KILLS = Integer.getInteger("gpuprocess.dump.kills", 3);
 
   private static final int MEBIBYTES = 80;
   private static final int LONGEST_MICROS = Integer.getInteger("gpuprocess.dump.micros", 200_000);

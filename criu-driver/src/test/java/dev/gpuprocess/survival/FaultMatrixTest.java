@@ -27,7 +27,7 @@ import org.junit.jupiter.api.io.TempDir;
 
 /**
  * Every fault at every moment of every verb, with real CRIU and the simulated driver. {@code
- * bin/fault-matrix} plays all cases; in the build an eighth is scenario, chosen at random.
+ * bin/fault-matrix} plays all cases; the build plays a sixteenth of them, chosen at random.
  */
 class FaultMatrixTest {
 
@@ -37,7 +37,7 @@ class FaultMatrixTest {
    * The number of parts to which the cases are assigned in turn, so that each part has cases of
    * every row.
    */
-  private static final int PARTS = 8;
+  private static final int PARTS = 16;
 
   /** A case mostly waits: for deadlines, and for init to reap restored processes. */
   private static final int MACHINES = 4;

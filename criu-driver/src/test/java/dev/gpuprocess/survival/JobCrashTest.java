@@ -14,7 +14,7 @@ import org.junit.jupiter.api.io.TempDir;
 /** Some of the kills of {@code bin/job-test crash}. */
 class JobCrashTest {
 
-  private static final int KILLS = Integer.getInteger("gpuprocess.job.kills", 6);
+  private static final int KILLS = Integer.getInteger("gpuprocess.job.kills", 3);
   private static final long SEED = 4;
 
   @TempDir Path directory;

@@ -21,7 +21,7 @@ import org.junit.jupiter.api.io.TempDir;
  */
 class JobFaultsTest {
 
-  private static final int STRIDE = 8;
+  private static final int STRIDE = 16;
 
   @TempDir Path directory;
 

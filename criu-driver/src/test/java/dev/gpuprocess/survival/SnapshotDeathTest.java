@@ -35,7 +35,7 @@ import org.junit.jupiter.api.io.TempDir;
 class SnapshotDeathTest {
 
   /** The number of kills; more: {@code -Dgpuprocess.snapshot.kills=200}. */
-  private static final int KILLS = Integer.getInteger("gpuprocess.snapshot.kills", 4);
+  private static final int KILLS = Integer.getInteger("gpuprocess.snapshot.kills", 2);
 
   private static final int KILLS_OF_JOBS = KILLS / 2;
 

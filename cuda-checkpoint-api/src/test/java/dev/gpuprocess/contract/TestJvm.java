@@ -38,11 +38,21 @@ public final class TestJvm {
     return System.getProperty("surefire.test.class.path", System.getProperty("java.class.path"));
   }
 
-  /** Returns the start of a command for a JVM that starts quickly, with more options. */
-  public static List<String> quick(List<String> options) {
+  /** Returns the start of a command for a JVM that starts quickly. */
+  public static List<String> start(String... options) {
     List<String> command = new ArrayList<>(List.of(java()));
     command.addAll(QUICK);
-    command.addAll(options);
+    command.addAll(List.of(options));
+    return command;
+  }
+
+  /**
+   * Returns the start of a command for a JVM that starts quickly and has the class path of the
+   * tests, with more options. Its classes come from jars.
+   */
+  public static List<String> quick(List<String> options) {
+    List<String> command = start(options.toArray(String[]::new));
+    command.addAll(ClassArchive.current().options());
     return command;
   }
 
@@ -61,7 +71,7 @@ public final class TestJvm {
   /** Returns such a command with more options of the JVM. */
   public static List<String> command(List<String> options, Class<?> main, String... arguments) {
     List<String> command = quick(options);
-    command.addAll(List.of("-cp", classPath(), main.getName()));
+    command.add(main.getName());
     command.addAll(List.of(arguments));
     return command;
   }

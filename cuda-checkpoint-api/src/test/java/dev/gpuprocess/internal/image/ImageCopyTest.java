@@ -46,7 +46,6 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** A copy is complete, or does not exist. */
-@Tag("jdk")
 @Timeout(120)
 @Tag("slow")
 class ImageCopyTest {

@@ -3,6 +3,7 @@ package dev.gpuprocess.internal.image;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.report.ProcessIdentity;
@@ -31,32 +32,17 @@ final class OtherJvm implements AutoCloseable {
   }
 
   static OtherJvm start(String... arguments) throws IOException {
-    return new OtherJvm(java(arguments));
+    return new OtherJvm(TestJvm.command(OtherJvm.class, arguments));
   }
 
   static OtherJvm withFlags(List<String> flags, String... arguments) throws IOException {
-    List<String> command = java(arguments);
-    command.addAll(1, flags);
-    return new OtherJvm(command);
+    return new OtherJvm(TestJvm.command(flags, OtherJvm.class, arguments));
   }
 
   static OtherJvm withUmask(String umask, String... arguments) throws IOException {
     List<String> command = new ArrayList<>(List.of("sh", "-c", "umask $0; exec \"$@\"", umask));
-    command.addAll(java(arguments));
+    command.addAll(TestJvm.command(OtherJvm.class, arguments));
     return new OtherJvm(command);
-  }
-
-  private static List<String> java(String... arguments) {
-    List<String> command =
-        new ArrayList<>(
-            List.of(
-                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
-                "-XX:TieredStopAtLevel=1",
-                "-cp",
-                System.getProperty("java.class.path"),
-                OtherJvm.class.getName()));
-    command.addAll(List.of(arguments));
-    return command;
   }
 
   /** The task of the other JVM. */

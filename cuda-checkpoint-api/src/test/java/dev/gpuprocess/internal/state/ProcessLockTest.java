@@ -32,7 +32,6 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 /** One verb at a time works on a process, over all JVMs of a machine. */
-@Tag("jdk")
 @SimulatedGpu
 @Tag("slow")
 record ProcessLockTest(SimulatedDriver machine, GpuCheckpoints checkpoints, Counter counter) {
