@@ -14,77 +14,72 @@ import java.nio.file.StandardOpenOption;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
+import java.util.Optional;
 import java.util.jar.JarFile;
 import java.util.spi.ToolProvider;
 import java.util.stream.Stream;
 
 /**
- * The class path of the tests with jars in place of directories, and an archive of its classes,
- * which a JVM maps instead of reading and linking them (application class data sharing, which
- * accepts no directories). A JVM that works for a second takes a third less processor time so. Made
- * once for each build and each version of Java, in the module's {@code target}.
- *
- * @param classPath the jars
- * @param archive the file for {@code -XX:SharedArchiveFile}
+ * The class path of the tests as jars, and an archive of their classes. A JVM maps the archive and
+ * does not read and link each class (application class data sharing, which accepts no directories),
+ * so one that works for a second takes a third less processor time. It is made once for each build
+ * and each version of Java, in the module's {@code target}.
  */
-record ClassArchive(String classPath, Path archive) {
+final class ClassArchive {
 
   private static final String OURS = "dev/gpuprocess/";
   private static final String SUFFIX = ".class";
 
-  /** Returns the archive of this build, which is made if it is not there. */
-  static ClassArchive current() {
-    return Current.ARCHIVE;
+  private ClassArchive() {}
+
+  /** Returns the class path and archive of this build, as options; they are made if necessary. */
+  static List<String> options() {
+    return Made.OPTIONS;
   }
 
-  /** Returns the options of a JVM that uses it. */
-  List<String> options() {
-    return List.of("-XX:SharedArchiveFile=" + archive, "-Xlog:cds=error:stderr", "-cp", classPath);
+  private static final class Made {
+    static final List<String> OPTIONS = make(TestJvm.classPath().split(File.pathSeparator));
   }
 
-  private static final class Current {
-    static final ClassArchive ARCHIVE = make(TestJvm.classPath().split(File.pathSeparator));
-  }
-
-  private static ClassArchive make(String[] classPath) {
+  private static List<String> make(String[] classPath) {
+    // Beside the first directory of classes, which is in the target of the module.
+    Optional<Path> directory =
+        Stream.of(classPath).map(Path::of).filter(Files::isDirectory).findFirst();
+    if (directory.isEmpty()) {
+      // Packaged, for a machine that only runs the tests.
+      return List.of("-cp", String.join(File.pathSeparator, classPath));
+    }
     try {
-      Path directory = directory(classPath);
-      Path build = directory.resolve(Integer.toHexString(state(classPath).hashCode()));
-      List<String> jars = new ArrayList<>();
-      for (int i = 0; i < classPath.length; i++) {
-        boolean isDirectory = Files.isDirectory(Path.of(classPath[i]));
-        jars.add(isDirectory ? build.resolve(i + ".jar").toString() : classPath[i]);
-      }
-      ClassArchive made =
-          new ClassArchive(String.join(File.pathSeparator, jars), build.resolve("classes.jsa"));
-      Files.createDirectories(build);
-      try (FileChannel channel =
-              FileChannel.open(
-                  directory.resolve("lock"), StandardOpenOption.CREATE, StandardOpenOption.WRITE);
-          FileLock unused = channel.lock()) {
-        if (!Files.exists(made.archive)) {
-          for (int i = 0; i < classPath.length; i++) {
-            if (!jars.get(i).equals(classPath[i])) {
-              pack(classPath[i], jars.get(i));
-            }
-          }
-          made.train();
-        }
-      }
-      return made;
+      return make(classPath, directory.get().resolveSibling("class-archive"));
     } catch (IOException e) {
       throw new UncheckedIOException(e);
     }
   }
 
-  /** Beside the first directory of classes, which is in the {@code target} of the module. */
-  private static Path directory(String[] classPath) {
-    return Stream.of(classPath)
-        .map(Path::of)
-        .filter(Files::isDirectory)
-        .findFirst()
-        .orElseThrow()
-        .resolveSibling("class-archive");
+  private static List<String> make(String[] classPath, Path directory) throws IOException {
+    Path build = directory.resolve(Integer.toHexString(state(classPath).hashCode()));
+    Path archive = build.resolve("classes.jsa");
+    String[] jars = new String[classPath.length];
+    for (int i = 0; i < jars.length; i++) {
+      boolean isDirectory = Files.isDirectory(Path.of(classPath[i]));
+      jars[i] = isDirectory ? build.resolve(i + ".jar").toString() : classPath[i];
+    }
+    String joined = String.join(File.pathSeparator, jars);
+    Files.createDirectories(build);
+    try (FileChannel channel =
+            FileChannel.open(
+                directory.resolve("lock"), StandardOpenOption.CREATE, StandardOpenOption.WRITE);
+        FileLock unused = channel.lock()) {
+      if (!Files.exists(archive)) {
+        for (int i = 0; i < jars.length; i++) {
+          if (!jars[i].equals(classPath[i])) {
+            pack(classPath[i], jars[i]);
+          }
+        }
+        train(joined, archive);
+      }
+    }
+    return List.of("-XX:SharedArchiveFile=" + archive, "-Xlog:cds=error:stderr", "-cp", joined);
   }
 
   /** What differs from one build to the next: Java, and each file of the class path. */
@@ -113,7 +108,7 @@ record ClassArchive(String classPath, Path archive) {
   }
 
   /** Runs {@link #main}, at whose end the JVM writes the archive. */
-  private void train() throws IOException {
+  private static void train(String classPath, Path archive) throws IOException {
     Path temporary = Files.createTempFile(archive.getParent(), "classes", ".jsa");
     List<String> command =
         TestJvm.start("-XX:ArchiveClassesAtExit=" + temporary, "-Xlog:cds=error:stderr");
@@ -148,8 +143,7 @@ record ClassArchive(String classPath, Path archive) {
         try (JarFile jar = new JarFile(place)) {
           for (String name : jar.stream().map(entry -> entry.getName()).toList()) {
             if (name.startsWith(OURS) && name.endsWith(SUFFIX)) {
-              String path = name.substring(0, name.length() - SUFFIX.length());
-              Class.forName(path.replace('/', '.'), false, ClassArchive.class.getClassLoader());
+              load(name.substring(0, name.length() - SUFFIX.length()).replace('/', '.'));
             }
           }
         }
@@ -165,5 +159,13 @@ record ClassArchive(String classPath, Path archive) {
       }
     }
     System.exit(0);
+  }
+
+  private static void load(String name) throws ClassNotFoundException {
+    try {
+      Class<?> unused = Class.forName(name, false, ClassArchive.class.getClassLoader());
+    } catch (NoClassDefFoundError e) {
+      // Of another module's tests, which need more than this class path has.
+    }
   }
 }

@@ -52,7 +52,7 @@ public final class TestJvm {
    */
   public static List<String> quick(List<String> options) {
     List<String> command = start(options.toArray(String[]::new));
-    command.addAll(ClassArchive.current().options());
+    command.addAll(ClassArchive.options());
     return command;
   }
 
