@@ -55,8 +55,8 @@ public final class ProcessImage extends SavedImage {
    * @return the checkpointed process
    * @throws dev.gpuprocess.error.ImageException with reason CORRUPT when a file is missing,
    *     truncated or altered; CRIU was not started
-   * @throws dev.gpuprocess.error.MachineMismatchException when this machine lacks what the image
-   *     needs, with all differences; nothing was done
+   * @throws dev.gpuprocess.error.MachineUnfitException with reason MACHINE_MISMATCH when this
+   *     machine lacks what the image needs, with all differences; nothing was done
    * @throws PidTakenException when the pid belongs to another process
    * @throws dev.gpuprocess.error.CriuException when CRIU could not restore it; nothing of the
    *     process is left
@@ -77,8 +77,8 @@ public final class ProcessImage extends SavedImage {
    *     truncated or altered; CRIU was not started; with reason MISMATCH when it is not the image
    *     that the options expect; nothing was done; with reason JOB_FILE when something else is
    *     where the job file of driver 590 was, or the file cannot be put there; nothing was done
-   * @throws dev.gpuprocess.error.MachineMismatchException when this machine lacks what the image
-   *     needs, with all differences; nothing was done
+   * @throws dev.gpuprocess.error.MachineUnfitException with reason MACHINE_MISMATCH when this
+   *     machine lacks what the image needs, with all differences; nothing was done
    * @throws PidTakenException when the pid belongs to another process
    * @throws dev.gpuprocess.error.CriuException when CRIU could not restore it; nothing of the
    *     process is left

@@ -138,7 +138,7 @@ public final class RpcCriuDriver implements CriuDriver {
    *
    * @param images the directory with that file
    * @param check the features that have to match
-   * @throws dev.gpuprocess.error.MachineMismatchException with reason CPU_MISMATCH if it is not
+   * @throws dev.gpuprocess.error.MachineUnfitException with reason CPU_MISMATCH if it is not
    *     compatible
    * @throws dev.gpuprocess.error.ImageException with reason MISSING if nothing was recorded there
    * @throws dev.gpuprocess.error.CriuException if CRIU cannot compare them

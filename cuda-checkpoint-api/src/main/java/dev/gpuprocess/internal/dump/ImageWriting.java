@@ -1,8 +1,9 @@
 package dev.gpuprocess.internal.dump;
 
-import dev.gpuprocess.error.CriuReport;
+import dev.gpuprocess.error.CriuFailure;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.Fate;
+import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageKeptException;
 import dev.gpuprocess.image.DumpReport;
 import dev.gpuprocess.image.ImageFile;
@@ -222,7 +223,9 @@ final class ImageWriting implements DumpListener {
         LOG.warn(
             "process {} is gone and its image durable, but CRIU failed afterwards: {}",
             root.pid(),
-            e instanceof CriuReport unclean ? unclean.criu().exit() : e.getMessage());
+            e instanceof GpuCheckpointException known
+                ? known.criu().map(CriuFailure::exit).orElseGet(known::getMessage)
+                : e.getMessage());
       }
     }
   }

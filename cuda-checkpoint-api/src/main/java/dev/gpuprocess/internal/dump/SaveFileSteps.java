@@ -1,11 +1,10 @@
 package dev.gpuprocess.internal.dump;
 
+import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.CriuFailure;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageException;
-import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.error.UnsupportedResource;
-import dev.gpuprocess.error.UnsupportedResourceException;
 import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.MemoryFile;
 import dev.gpuprocess.internal.call.BoundedDiskTask;
@@ -20,6 +19,7 @@ import dev.gpuprocess.internal.memory.OwnMemory;
 import dev.gpuprocess.internal.memory.SaveFiles;
 import dev.gpuprocess.internal.proc.AddressRange;
 import dev.gpuprocess.internal.proc.Mapping;
+import dev.gpuprocess.internal.proc.ProcessUnreadableException;
 import dev.gpuprocess.internal.remote.UntraceableException;
 import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.options.DumpOptions;
@@ -201,8 +201,8 @@ final class SaveFileSteps {
           });
     }
 
-    private UnsupportedResourceException unsupported(@Nullable String why, Exception cause) {
-      return new UnsupportedResourceException(
+    private CriuException unsupported(@Nullable String why, Exception cause) {
+      return CriuException.unsupportedResource(
           "the GPU memory of process %s is in files that cannot be dumped: %s: resume the process, and dump it again"
               .formatted(target.pid(), why),
           Failure.of("dump", target.pid()),

@@ -1,11 +1,11 @@
 package dev.gpuprocess.internal.image;
 
-import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.image.MemoryFile;
 import dev.gpuprocess.internal.linux.PinnedDirectory;
 import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcessUnreadableException;
 import java.io.IOException;
 import java.nio.file.AccessDeniedException;
 import java.nio.file.Files;

@@ -81,7 +81,7 @@ public final class SaveFiles implements AutoCloseable {
    * Finds the mappings of save files in a process.
    *
    * @param areas the save areas of the checkpoint that its controller recorded
-   * @throws dev.gpuprocess.error.ProcessUnreadableException if its mappings may not be read
+   * @throws dev.gpuprocess.internal.proc.ProcessUnreadableException if its mappings may not be read
    */
   public static List<Mapping> mappings(ProcessIdentity process, List<AddressRange> areas) {
     List<AddressRange> all = new ArrayList<>(areas);

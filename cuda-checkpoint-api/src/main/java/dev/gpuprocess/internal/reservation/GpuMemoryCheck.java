@@ -109,7 +109,8 @@ public final class GpuMemoryCheck {
    * @throws FixAndRetryException with reason UNKNOWN_GPU if the map is not possible here
    * @throws dev.gpuprocess.error.OperationInProgressException if another controller locks the
    *     reservations for too long
-   * @throws dev.gpuprocess.error.StateDirectoryException if the reservations cannot be read
+   * @throws dev.gpuprocess.internal.state.StateDirectoryException if the reservations cannot be
+   *     read
    */
   public Reserved reserve(
       Function<GpuMemoryRefusal, InsufficientGpuMemoryException> refused,

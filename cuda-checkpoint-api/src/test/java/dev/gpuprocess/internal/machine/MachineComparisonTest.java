@@ -1,7 +1,7 @@
 package dev.gpuprocess.internal.machine;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.cuda.Gpu;
@@ -9,7 +9,7 @@ import dev.gpuprocess.cuda.GpuReading;
 import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.error.MachineDifference;
 import dev.gpuprocess.error.MachineDifference.Aspect;
-import dev.gpuprocess.error.MachineMismatchException;
+import dev.gpuprocess.error.MachineUnfitException;
 import dev.gpuprocess.image.Checksum;
 import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.ImageMachine;
@@ -231,9 +231,10 @@ class MachineComparisonTest {
     assertEquals(
         List.of(Aspect.CPU, Aspect.DRIVER, Aspect.GPU, Aspect.FILE, Aspect.KERNEL),
         all.stream().map(MachineDifference::aspect).toList());
-    MachineMismatchException e =
-        assertThrows(
-            MachineMismatchException.class,
+    MachineUnfitException e =
+        assertReason(
+            MachineUnfitException.class,
+            MachineUnfitException.Reason.MACHINE_MISMATCH,
             () -> MachineCheck.require(Path.of("/images/a"), 4242, all));
     assertEquals(all, e.differences());
     assertEquals(4242, e.failure().pid());
@@ -265,9 +266,10 @@ class MachineComparisonTest {
       many.add(new MappedFile("/nowhere/" + i + "x".repeat(100), 1, "00", null));
     }
     files = many;
-    MachineMismatchException e =
-        assertThrows(
-            MachineMismatchException.class,
+    MachineUnfitException e =
+        assertReason(
+            MachineUnfitException.class,
+            MachineUnfitException.Reason.MACHINE_MISMATCH,
             () -> MachineCheck.require(Path.of("/images/a"), 4242, differences(DEFAULTS)));
     assertEquals(ImageMachine.MOST_FILES, e.differences().size());
     assertTrue(e.getMessage().length() < 10_000, e.getMessage());
