@@ -10,7 +10,6 @@ import dev.gpuprocess.image.MappedFile;
 import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.text.NativePath;
 import dev.gpuprocess.internal.text.Printable;
-import dev.gpuprocess.options.FileValidation;
 import dev.gpuprocess.options.RestoreOptions;
 import java.io.IOException;
 import java.nio.file.FileSystemException;
@@ -52,8 +51,7 @@ final class FileComparison {
     // Below another root directory, a path means another file.
     boolean isElsewhere = options.criu().root().filter(root -> !root.equals(ROOT)).isPresent();
     this.files = before == null || isElsewhere ? List.of() : before.files();
-    this.bySizeAlone =
-        options.criu().fileValidation().filter(FileValidation.SIZE::equals).isPresent();
+    this.bySizeAlone = options.criu().compareFilesBySize();
   }
 
   /**

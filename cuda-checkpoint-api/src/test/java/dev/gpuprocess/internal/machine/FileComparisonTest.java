@@ -11,7 +11,6 @@ import dev.gpuprocess.image.ImageMachine;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.image.MappedFile;
 import dev.gpuprocess.internal.text.NativePath;
-import dev.gpuprocess.options.FileValidation;
 import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
@@ -91,8 +90,7 @@ class FileComparisonTest {
     Path library = Files.write(directory.resolve("lib.so"), elf(8));
     MappedFile recorded = new MappedFile(path("lib.so"), 256, "07000000", null);
     assertPrevents(recorded, "build id 07000000 in the image, build id 08000000 here");
-    RestoreOptions bySize =
-        RestoreOptions.builder().criu(c -> c.fileValidation(FileValidation.SIZE)).build();
+    RestoreOptions bySize = RestoreOptions.builder().criu(c -> c.compareFilesBySize(true)).build();
     assertEquals(
         List.of(false),
         differences(bySize, List.of(recorded)).stream().map(MachineDifference::prevents).toList());
