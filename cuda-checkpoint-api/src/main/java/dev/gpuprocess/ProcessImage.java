@@ -12,12 +12,12 @@ import java.nio.file.Path;
 
 /**
  * A process with its descendants on disk: a directory with CRIU's image files and a manifest that
- * names the members ({@link dev.gpuprocess.image.Manifest#cudaProcesses()}), complete and durable.
- * It can be restored any number of times, but only once at a time, since its processes get the pids
- * that they had. An {@linkplain dev.gpuprocess.options.LaunchOptions.Builder#isolated isolated} one
- * gets any pids that are free, and can be restored many times at once. Immutable; may be shared
- * between threads. A restore has a deadline; methods that only read or remove files take as long as
- * the disk does.
+ * names the members ({@link dev.gpuprocess.image.Manifest#members()}), complete and durable. It can
+ * be restored any number of times, but only once at a time, since its processes get the pids that
+ * they had. An {@linkplain dev.gpuprocess.options.LaunchOptions.Builder#isolated isolated} one gets
+ * any pids that are free, and can be restored many times at once. Immutable; may be shared between
+ * threads. A restore has a deadline; methods that only read or remove files take as long as the
+ * disk does.
  */
 public final class ProcessImage extends SavedImage {
 

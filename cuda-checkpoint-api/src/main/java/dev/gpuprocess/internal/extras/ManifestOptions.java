@@ -1,7 +1,7 @@
 package dev.gpuprocess.internal.extras;
 
-import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.linux.Processes;
+import dev.gpuprocess.internal.manifest.ManifestData;
 import dev.gpuprocess.options.CgroupMode;
 import dev.gpuprocess.options.CriuOptions;
 import dev.gpuprocess.options.DumpOptions;
@@ -22,13 +22,13 @@ public final class ManifestOptions {
    * @param root the root of the tree
    * @param plugin the plugin of CRIU that takes part; null for none
    */
-  public static Manifest.Options of(
+  public static ManifestData.Options of(
       DumpOptions dump,
       ProcessIdentity root,
       Optional<Isolation> isolation,
       @Nullable GpuPlugin plugin) {
     boolean shellJob = Processes.stat(root).map(stat -> !stat.leadsSession()).orElse(false);
-    return new Manifest.Options(
+    return new ManifestData.Options(
         shellJob,
         dump.criu().tcpEstablished(),
         dump.criu().tcpClose(),
@@ -46,7 +46,7 @@ public final class ManifestOptions {
   }
 
   /** Adds the options from the manifest; the caller's options for TCP and cgroups win. */
-  public static RestoreOptions with(Manifest.Options kept, RestoreOptions wanted) {
+  public static RestoreOptions with(ManifestData.Options kept, RestoreOptions wanted) {
     RestoreOptions.Builder all =
         wanted.toBuilder()
             .criu(
@@ -75,7 +75,7 @@ public final class ManifestOptions {
   }
 
   /** Returns the file systems of the dump that the options of the restore do not have. */
-  private static String[] missing(Manifest.Options kept, CriuOptions wanted) {
+  private static String[] missing(ManifestData.Options kept, CriuOptions wanted) {
     return kept.fileSystems().stream()
         .filter(each -> !wanted.fileSystems().contains(each))
         .toArray(String[]::new);

@@ -1,8 +1,8 @@
 package dev.gpuprocess.internal.image;
 
-import dev.gpuprocess.image.Manifest;
-import dev.gpuprocess.image.MemoryFile;
 import dev.gpuprocess.internal.linux.PinnedDirectory;
+import dev.gpuprocess.internal.manifest.ManifestData;
+import dev.gpuprocess.internal.manifest.MemoryFile;
 import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcessUnreadableException;
@@ -41,7 +41,7 @@ final class MappingProcesses {
    * @return the process that maps or may map a file, as the end of a sentence about the image;
    *     empty when no process does
    */
-  static Optional<String> of(PinnedDirectory image, Manifest manifest) throws IOException {
+  static Optional<String> of(PinnedDirectory image, ManifestData manifest) throws IOException {
     if (manifest.memoryFiles().isEmpty()) {
       return Optional.empty();
     }
