@@ -39,6 +39,8 @@ module dev.gpuprocess {
       com.google.gson;
   opens dev.gpuprocess.internal.image to
       com.google.gson;
+  opens dev.gpuprocess.internal.manifest to
+      com.google.gson;
 
   uses dev.gpuprocess.spi.CriuDriver;
 }

@@ -12,10 +12,10 @@ import java.nio.file.Path;
 /**
  * An {@link AmdProcess} on disk: one directory with CRIU's image files, those of its plugin with
  * the GPU memory among them, and a manifest that names the plugin ({@link
- * dev.gpuprocess.image.Manifest.Options#plugin()}). It can be restored any number of times, but
- * only once at a time, since its processes get the pids that they had. Immutable; may be shared
- * between threads. A restore has a deadline; methods that only read or remove files take as long as
- * the disk does.
+ * dev.gpuprocess.image.Manifest#plugin()}). It can be restored any number of times, but only once
+ * at a time, since its processes get the pids that they had. Immutable; may be shared between
+ * threads. A restore has a deadline; methods that only read or remove files take as long as the
+ * disk does.
  *
  * <p>It has not been run on an AMD GPU: see {@link AmdProcess}.
  */

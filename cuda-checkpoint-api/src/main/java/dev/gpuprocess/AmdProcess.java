@@ -54,7 +54,8 @@ public final class AmdProcess {
    * @throws dev.gpuprocess.error.NoSuchProcessException when the process does not exist
    * @throws dev.gpuprocess.error.ProcessUnfitException with reason NOT_AMD when it uses no AMD GPU,
    *     or CUDA
-   * @throws dev.gpuprocess.error.ProcessUnreadableException when what it has open cannot be read
+   * @throws dev.gpuprocess.error.RetryLaterException with reason PROCESS_UNREADABLE when what it
+   *     has open cannot be read
    */
   public static AmdProcess of(long rootPid) {
     return GpuCheckpoints.standard().amdProcess(rootPid);

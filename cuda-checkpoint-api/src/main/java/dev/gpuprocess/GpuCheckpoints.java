@@ -552,7 +552,7 @@ public final class GpuCheckpoints {
      * <p>The directory must belong to the user of this JVM, and no other user may be able to write
      * to it or to put another one in its place; it must not be a symbolic link. Otherwise verbs
      * that take a process away from running are refused with {@link
-     * dev.gpuprocess.error.StateDirectoryException}.
+     * dev.gpuprocess.error.FixAndRetryException} and reason STATE_DIRECTORY.
      *
      * @param directory created when needed. By default {@code GPUPROCESS_STATE_DIR}, else {@code
      *     /run/gpuprocess}; for a user without the right to write to {@code /run}, {@code
@@ -700,7 +700,8 @@ public final class GpuCheckpoints {
    * @return one entry for each process in the journal
    * @throws dev.gpuprocess.error.OperationTimedOutException when another recovery is under way and
    *     does not end within {@link Timeouts#transfer()}
-   * @throws dev.gpuprocess.error.StateDirectoryException when the journal cannot be read
+   * @throws dev.gpuprocess.error.FixAndRetryException with reason STATE_DIRECTORY when the journal
+   *     cannot be read
    */
   public List<Recovered> recover() {
     Map<StateHandle, CheckpointedProcess> suspended = new HashMap<>();
@@ -738,7 +739,8 @@ public final class GpuCheckpoints {
    * namespace, or has ended, is left out. May be called from any thread.
    *
    * @return the processes by pid
-   * @throws dev.gpuprocess.error.StateDirectoryException when the journal cannot be read
+   * @throws dev.gpuprocess.error.FixAndRetryException with reason STATE_DIRECTORY when the journal
+   *     cannot be read
    */
   public List<SuspendedProcess> suspended() {
     return new ProcessList(context).suspended();

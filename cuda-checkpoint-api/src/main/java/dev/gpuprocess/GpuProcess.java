@@ -4,6 +4,7 @@ import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.options.LaunchOptions;
 import dev.gpuprocess.options.Timeouts;
 import dev.gpuprocess.report.ProcessIdentity;
+import dev.gpuprocess.report.ProcessMember;
 import dev.gpuprocess.report.Step;
 import java.time.Duration;
 import java.util.List;

@@ -103,8 +103,8 @@ public final class GpuSlot implements AutoCloseable {
    *     back; it is no longer in the queue
    * @throws dev.gpuprocess.error.FixAndRetryException with reason WRONG_STATE when the driver has
    *     given the process up
-   * @throws dev.gpuprocess.error.StateDirectoryException when the queue cannot be recorded; the
-   *     process was not entered
+   * @throws dev.gpuprocess.error.FixAndRetryException with reason STATE_DIRECTORY when the queue
+   *     cannot be recorded; the process was not entered
    * @throws dev.gpuprocess.error.GpuCheckpointException as {@link GpuCheckpoints#inspect}; the
    *     process was not entered
    */
@@ -260,8 +260,8 @@ public final class GpuSlot implements AutoCloseable {
      * @return the slot, which is at work
      * @throws dev.gpuprocess.error.OperationInProgressException when another controller, or this
      *     JVM, has it open
-     * @throws dev.gpuprocess.error.StateDirectoryException when the record cannot be read or
-     *     written
+     * @throws dev.gpuprocess.error.FixAndRetryException with reason STATE_DIRECTORY when the record
+     *     cannot be read or written
      * @throws dev.gpuprocess.error.ImageException with reason DIRECTORY when the directory for the
      *     images cannot be made
      * @throws dev.gpuprocess.error.GpuCheckpointException as {@link GpuCheckpoints#recover()}

@@ -5,7 +5,6 @@ import static java.util.Objects.requireNonNull;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.image.DumpedTree;
-import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.image.PruneReport;
 import dev.gpuprocess.image.StoredImage;
 import dev.gpuprocess.internal.context.EngineContext;
@@ -125,17 +124,15 @@ public final class ImageStore {
    *     since; otherwise as {@link ProcessImage#verify}
    */
   public void verify(StoredImage image) {
-    Manifest manifest = requireComplete(image);
-    raise(verification.faultNow(new ImageDirectory(image.directory(), manifest)));
+    requireComplete(image);
+    raise(verification.faultNow(ImageDirectory.open(image.directory(), context.imageKey())));
   }
 
-  private static Manifest requireComplete(StoredImage image) {
-    Manifest manifest = image.manifest();
-    if (manifest == null) {
+  private static void requireComplete(StoredImage image) {
+    if (!image.isComplete()) {
       throw new ImageException(
           ImageException.Reason.MISSING, image.toString(), Failure.of("open", 0));
     }
-    return manifest;
   }
 
   private static void raise(Optional<ImageException> fault) {
@@ -200,7 +197,7 @@ public final class ImageStore {
       ImageDirectory made =
           ProcessImage.copied(context, source, target, "fetch", cancellation).directory();
       verification.written(made);
-      return new StoredImage(made.path(), made.manifest(), null);
+      return new StoredImage(made.path(), made.manifest().summary(), null);
     } catch (ImageException e) {
       if (e.reason() != ImageException.Reason.DIRECTORY) {
         throw e;
@@ -222,7 +219,7 @@ public final class ImageStore {
       return Optional.empty();
     }
     raise(verification.faultNow(there));
-    return Optional.of(new StoredImage(there.path(), there.manifest(), null));
+    return Optional.of(new StoredImage(there.path(), there.manifest().summary(), null));
   }
 
   /**
@@ -512,7 +509,7 @@ public final class ImageStore {
 
   /** An image that was made there just now. */
   void made(ProcessImage image) {
-    verification.written(new ImageDirectory(image.directory(), image.manifest()));
+    verification.written(new ImageDirectory(image.directory(), image.data()));
   }
 
   @Override

@@ -13,6 +13,7 @@ import dev.gpuprocess.internal.state.GpuUsage;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.report.ProcessIdentity;
+import dev.gpuprocess.report.ProcessMember;
 import dev.gpuprocess.report.Step;
 import java.time.Duration;
 import java.util.Arrays;

@@ -40,7 +40,7 @@ public final class PoisonedProcess extends LiveProcess implements GpuProcess {
    * @throws dev.gpuprocess.error.PidTakenException when the parent of the process does not reap it
    */
   public CheckpointedProcess replaceWith(ProcessImage image) {
-    if (!self.tree().isIn(image.manifest())) {
+    if (!self.tree().isIn(image.data())) {
       throw new IllegalArgumentException(
           image + " was made of another process than " + identity() + ": nothing was touched");
     }

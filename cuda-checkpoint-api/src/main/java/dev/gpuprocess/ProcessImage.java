@@ -12,12 +12,12 @@ import java.nio.file.Path;
 
 /**
  * A process with its descendants on disk: a directory with CRIU's image files and a manifest that
- * names the members ({@link dev.gpuprocess.image.Manifest#cudaProcesses()}), complete and durable.
- * It can be restored any number of times, but only once at a time, since its processes get the pids
- * that they had. An {@linkplain dev.gpuprocess.options.LaunchOptions.Builder#isolated isolated} one
- * gets any pids that are free, and can be restored many times at once. Immutable; may be shared
- * between threads. A restore has a deadline; methods that only read or remove files take as long as
- * the disk does.
+ * names the members ({@link dev.gpuprocess.image.Manifest#members()}), complete and durable. It can
+ * be restored any number of times, but only once at a time, since its processes get the pids that
+ * they had. An {@linkplain dev.gpuprocess.options.LaunchOptions.Builder#isolated isolated} one gets
+ * any pids that are free, and can be restored many times at once. Immutable; may be shared between
+ * threads. A restore has a deadline; methods that only read or remove files take as long as the
+ * disk does.
  */
 public final class ProcessImage extends SavedImage {
 
@@ -55,8 +55,8 @@ public final class ProcessImage extends SavedImage {
    * @return the checkpointed process
    * @throws dev.gpuprocess.error.ImageException with reason CORRUPT when a file is missing,
    *     truncated or altered; CRIU was not started
-   * @throws dev.gpuprocess.error.MachineMismatchException when this machine lacks what the image
-   *     needs, with all differences; nothing was done
+   * @throws dev.gpuprocess.error.MachineUnfitException with reason MACHINE_MISMATCH when this
+   *     machine lacks what the image needs, with all differences; nothing was done
    * @throws PidTakenException when the pid belongs to another process
    * @throws dev.gpuprocess.error.CriuException when CRIU could not restore it; nothing of the
    *     process is left
@@ -77,8 +77,8 @@ public final class ProcessImage extends SavedImage {
    *     truncated or altered; CRIU was not started; with reason MISMATCH when it is not the image
    *     that the options expect; nothing was done; with reason JOB_FILE when something else is
    *     where the job file of driver 590 was, or the file cannot be put there; nothing was done
-   * @throws dev.gpuprocess.error.MachineMismatchException when this machine lacks what the image
-   *     needs, with all differences; nothing was done
+   * @throws dev.gpuprocess.error.MachineUnfitException with reason MACHINE_MISMATCH when this
+   *     machine lacks what the image needs, with all differences; nothing was done
    * @throws PidTakenException when the pid belongs to another process
    * @throws dev.gpuprocess.error.CriuException when CRIU could not restore it; nothing of the
    *     process is left

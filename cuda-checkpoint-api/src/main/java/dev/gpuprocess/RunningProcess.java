@@ -224,8 +224,8 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
    *     used
    * @throws dev.gpuprocess.error.ImageException with reason DISK_FULL when there is no room for an
    *     image
-   * @throws dev.gpuprocess.error.UnsupportedResourceException when the process has something that
-   *     CRIU cannot dump
+   * @throws dev.gpuprocess.error.CriuException with reason UNSUPPORTED_RESOURCE when the process
+   *     has something that CRIU cannot dump
    * @throws dev.gpuprocess.error.GpuCheckpointException as {@link #snapshot(Path, DumpOptions)}
    *     before it takes the process off its GPU
    * @throws IllegalArgumentException when the plan's store is of settings with another image key

@@ -9,6 +9,7 @@ import dev.gpuprocess.internal.engine.StepRecorder;
 import dev.gpuprocess.internal.image.ImageCopy;
 import dev.gpuprocess.internal.image.ImageDirectory;
 import dev.gpuprocess.internal.machine.MachineCheck;
+import dev.gpuprocess.internal.manifest.ManifestData;
 import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.RestoreOptions;
@@ -62,6 +63,11 @@ abstract sealed class SavedImage permits ProcessImage, AmdImage {
    * @return the manifest
    */
   public final Manifest manifest() {
+    return directory.manifest().summary();
+  }
+
+  /** What the library itself needs of the manifest. */
+  final ManifestData data() {
     return directory.manifest();
   }
 
@@ -181,6 +187,6 @@ abstract sealed class SavedImage permits ProcessImage, AmdImage {
    * @throws dev.gpuprocess.error.OperationTimedOutException when a file system does not answer
    */
   public final List<MachineDifference> differences() {
-    return MachineCheck.differences(context, manifest(), RestoreOptions.ofDefaults());
+    return MachineCheck.differences(context, data(), RestoreOptions.ofDefaults());
   }
 }

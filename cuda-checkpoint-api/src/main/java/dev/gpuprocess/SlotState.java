@@ -2,11 +2,11 @@ package dev.gpuprocess;
 
 import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.error.ImageException;
-import dev.gpuprocess.error.StateDirectoryException;
 import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.slot.QueuedProcess;
 import dev.gpuprocess.internal.slot.SlotQueue;
 import dev.gpuprocess.internal.slot.SlotRecord;
+import dev.gpuprocess.internal.state.StateDirectoryException;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.internal.time.Uninterrupted;
 import dev.gpuprocess.report.ProcessIdentity;

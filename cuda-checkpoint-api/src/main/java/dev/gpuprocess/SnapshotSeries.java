@@ -1,9 +1,9 @@
 package dev.gpuprocess;
 
 import dev.gpuprocess.error.NoSuchProcessException;
-import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.dump.RunningDump;
 import dev.gpuprocess.internal.engine.StateHandle;
+import dev.gpuprocess.internal.proc.ProcessUnreadableException;
 import dev.gpuprocess.internal.time.Repetition;
 import dev.gpuprocess.report.SkippedSnapshot;
 import dev.gpuprocess.report.SkippedSnapshot.Reason;

@@ -1,5 +1,6 @@
 package dev.gpuprocess;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static java.util.concurrent.TimeUnit.SECONDS;
 import static org.awaitility.Awaitility.await;
 import static org.junit.jupiter.api.Assertions.assertEquals;
@@ -10,8 +11,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.JournalFiles;
 import dev.gpuprocess.contract.OutsideUse;
+import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.OperationTimedOutException;
-import dev.gpuprocess.error.StateDirectoryException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.SimulatedDriver;
@@ -184,10 +185,16 @@ record ForgedEntriesTest(SimulatedDriver machine, GpuCheckpoints checkpoints, Co
     LockedProcess locked = checkpoints.process(counter.pid()).lock();
     Files.setPosixFilePermissions(
         machine.stateDirectory(), PosixFilePermissions.fromString("rwxrwxrwx"));
-    StateDirectoryException refused =
-        assertThrows(StateDirectoryException.class, locked::checkpoint);
+    FixAndRetryException refused =
+        assertReason(
+            FixAndRetryException.class,
+            FixAndRetryException.Reason.STATE_DIRECTORY,
+            locked::checkpoint);
     assertTrue(refused.getMessage().contains("GPUPROCESS_STATE_DIR"), refused.getMessage());
-    assertThrows(StateDirectoryException.class, checkpoints::recover);
+    assertReason(
+        FixAndRetryException.class,
+        FixAndRetryException.Reason.STATE_DIRECTORY,
+        checkpoints::recover);
     assertTrue(checkpoints.doctor().toString().contains("can be written by others"));
     locked.unlock();
     assertEquals(101, counter.increment(), "what brings back goes on without it");
@@ -199,11 +206,16 @@ record ForgedEntriesTest(SimulatedDriver machine, GpuCheckpoints checkpoints, Co
     Path victim = Files.createDirectory(machine.directory().resolve("victim"));
     Files.createSymbolicLink(machine.stateDirectory(), victim);
     RunningProcess running = checkpoints.process(counter.pid());
-    assertThrows(StateDirectoryException.class, running::lock);
-    assertThrows(StateDirectoryException.class, checkpoints::recover);
+    assertReason(
+        FixAndRetryException.class, FixAndRetryException.Reason.STATE_DIRECTORY, running::lock);
+    assertReason(
+        FixAndRetryException.class,
+        FixAndRetryException.Reason.STATE_DIRECTORY,
+        checkpoints::recover);
     assertTrue(checkpoints.doctor().toString().contains("is a symbolic link"));
     Files.delete(victim);
-    assertThrows(StateDirectoryException.class, running::lock);
+    assertReason(
+        FixAndRetryException.class, FixAndRetryException.Reason.STATE_DIRECTORY, running::lock);
     assertTrue(checkpoints.doctor().toString().contains("is a symbolic link"), "dangling");
     assertEquals(101, counter.increment());
   }

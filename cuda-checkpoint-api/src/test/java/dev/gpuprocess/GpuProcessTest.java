@@ -10,7 +10,6 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.cuda.CudaResult;
 import dev.gpuprocess.cuda.GpuMap;
-import dev.gpuprocess.cuda.GpuPair;
 import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.FixAndRetryException;
@@ -40,6 +39,7 @@ import dev.gpuprocess.report.ProcessIdentity;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -211,7 +211,7 @@ record GpuProcessTest(SimulatedDriver machine, GpuCheckpoints checkpoints) {
     assertReason(
         FixAndRetryException.class,
         FixAndRetryException.Reason.UNKNOWN_GPU,
-        () -> suspended.restore(GpuMap.of(List.of(new GpuPair(nowhere, here)))));
+        () -> suspended.restore(GpuMap.of(Map.of(nowhere, here))));
     suspended.resume();
     assertRuns(counter, 101);
   }

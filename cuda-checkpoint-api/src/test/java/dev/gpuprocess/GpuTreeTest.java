@@ -31,6 +31,7 @@ import dev.gpuprocess.internal.state.StateDirectory;
 import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.options.Timeouts;
 import dev.gpuprocess.report.ProcessIdentity;
+import dev.gpuprocess.report.ProcessMember;
 import dev.gpuprocess.report.Step;
 import java.nio.file.Files;
 import java.nio.file.Path;

@@ -11,7 +11,6 @@ import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.cuda.Gpu;
 import dev.gpuprocess.cuda.GpuInventory;
-import dev.gpuprocess.cuda.GpuPair;
 import dev.gpuprocess.cuda.GpuReading;
 import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.error.InsufficientGpuMemoryException;
@@ -278,19 +277,16 @@ class GpuUsageTest {
     GpuUuid other = GpuUuid.of("GPU-00000000-0000-0000-0000-000000000002");
     GpuReading reading = new GpuReading(List.of(gpu(one), gpu(other)), List.of());
     OptionalLong bound = OptionalLong.of(1000);
-    GpuMemoryNeed everywhere = GpuMemoryNeed.of(GpuUsage.UNKNOWN, List.of(), reading, bound);
+    GpuMemoryNeed everywhere = GpuMemoryNeed.of(GpuUsage.UNKNOWN, Map.of(), reading, bound);
     assertEquals(Map.of(one, 1000L, other, 1000L), everywhere.bytes());
     assertFalse(
-        GpuMemoryNeed.of(GpuUsage.UNKNOWN, List.of(), reading, OptionalLong.empty()).isKnown());
+        GpuMemoryNeed.of(GpuUsage.UNKNOWN, Map.of(), reading, OptionalLong.empty()).isKnown());
     GpuMemoryNeed elsewhere =
         GpuMemoryNeed.of(
-            new GpuUsage(Map.of(one, 0L), false),
-            List.of(new GpuPair(one, other), new GpuPair(other, one)),
-            reading,
-            bound);
+            new GpuUsage(Map.of(one, 0L), false), Map.of(one, other, other, one), reading, bound);
     assertEquals(Map.of(one, 1000L), elsewhere.bytes());
     GpuMemoryNeed huge =
-        GpuMemoryNeed.of(GpuUsage.of(Map.of(one, Long.MAX_VALUE)), List.of(), reading, bound);
+        GpuMemoryNeed.of(GpuUsage.of(Map.of(one, Long.MAX_VALUE)), Map.of(), reading, bound);
     assertEquals(Long.MAX_VALUE, huge.bytes().get(one), "it does not wrap around");
   }
 

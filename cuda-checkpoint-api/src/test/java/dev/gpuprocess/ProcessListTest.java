@@ -1,5 +1,6 @@
 package dev.gpuprocess;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static java.util.concurrent.TimeUnit.SECONDS;
 import static org.awaitility.Awaitility.await;
 import static org.junit.jupiter.api.Assertions.assertEquals;
@@ -11,7 +12,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.JournalFiles;
 import dev.gpuprocess.cuda.ProcessState;
-import dev.gpuprocess.error.StateDirectoryException;
+import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.Signal;
@@ -207,7 +208,10 @@ record ProcessListTest(SimulatedDriver machine, GpuCheckpoints checkpoints) {
       throws IOException {
     Path file = Files.createFile(machine.directory().resolve("file"));
     GpuCheckpoints without = checkpoints.toBuilder().stateDirectory(file).build();
-    assertThrows(StateDirectoryException.class, without::suspended);
+    assertReason(
+        FixAndRetryException.class,
+        FixAndRetryException.Reason.STATE_DIRECTORY,
+        without::suspended);
     assertEquals(ProcessState.RUNNING, only(without.processes(), counter.pid()).state());
   }
 

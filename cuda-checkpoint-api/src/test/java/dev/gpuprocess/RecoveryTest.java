@@ -1,5 +1,6 @@
 package dev.gpuprocess;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static java.util.concurrent.TimeUnit.SECONDS;
 import static org.awaitility.Awaitility.await;
 import static org.junit.jupiter.api.Assertions.assertEquals;
@@ -13,8 +14,8 @@ import dev.gpuprocess.contract.JournalFiles;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.contract.TmpFs;
+import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.GpuCheckpointException;
-import dev.gpuprocess.error.StateDirectoryException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.SimulatedDriver;
@@ -199,7 +200,10 @@ record RecoveryTest(SimulatedDriver machine, GpuCheckpoints checkpoints) {
     // In the place of the entry, so that the write cannot be completed.
     Path place = Files.createDirectories(state().resolve(key.text() + ".process"));
     Files.createFile(place.resolve("file"));
-    assertThrows(StateDirectoryException.class, () -> checkpoints.process(counter.pid()).suspend());
+    assertReason(
+        FixAndRetryException.class,
+        FixAndRetryException.Reason.STATE_DIRECTORY,
+        () -> checkpoints.process(counter.pid()).suspend());
     try (Stream<Path> left = Files.list(state())) {
       assertEquals(List.of(), left.filter(file -> file.toString().endsWith(".half")).toList());
     }

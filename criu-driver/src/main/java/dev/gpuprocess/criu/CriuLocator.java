@@ -15,40 +15,20 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 
-/**
- * Where to look for CRIU.
- *
- * <p>The system property {@value #PROPERTY} or else the environment variable {@value #VARIABLE}
- * names it; a CRIU named this way is used or refused, never replaced by another. Otherwise the
- * first {@code criu} on the {@code PATH} and the ones that {@code bin/criu} provisioned are tried
- * in turn, newest first.
- *
- * <p>CRIU needs privileges. If this JVM is not root and the program found does not have them by
- * itself (file capabilities, or the set-user-ID bit), a command has to run it as root. That is
- * {@code sudo -n}, unless the system property {@value #COMMAND_PROPERTY} or else the environment
- * variable {@value #COMMAND_VARIABLE} names another, down to and including CRIU, such as {@code
- * doas -n /usr/sbin/criu}, with blanks between its arguments; {@code none} means no command. Sudo
- * has to allow it without a password, which takes one line in {@code /etc/sudoers.d}:
- *
- * <pre>alice ALL=(root) NOPASSWD: /usr/sbin/criu --no-default-config -L /proc/self/fdinfo swrk 0
- * </pre>
- *
- * <p>A user that may run CRIU as root is in effect root: CRIU runs programs that its client names.
- * See {@code docs/criu-as-root.md}.
- */
-public final class CriuLocator {
+/** Where to look for CRIU, as {@link RpcCriuDriver} describes it. */
+final class CriuLocator {
 
   /** The system property that names the program. */
-  public static final String PROPERTY = "gpuprocess.criu";
+  static final String PROPERTY = "gpuprocess.criu";
 
   /** The environment variable that names the program. */
-  public static final String VARIABLE = "GPUPROCESS_CRIU";
+  static final String VARIABLE = "GPUPROCESS_CRIU";
 
   /** The system property that names a command that runs CRIU as root. */
-  public static final String COMMAND_PROPERTY = "gpuprocess.criu.command";
+  static final String COMMAND_PROPERTY = "gpuprocess.criu.command";
 
   /** The environment variable that names a command that runs CRIU as root. */
-  public static final String COMMAND_VARIABLE = Privilege.VARIABLE;
+  static final String COMMAND_VARIABLE = Privilege.VARIABLE;
 
   private static final String NO_COMMAND = "none";
 
@@ -64,7 +44,7 @@ public final class CriuLocator {
   private final boolean onlyByCommand;
 
   /** Looks in the places given by this JVM's system properties and environment. */
-  public CriuLocator() {
+  CriuLocator() {
     this(
         null,
         System.getProperty(PROPERTY),
@@ -75,12 +55,8 @@ public final class CriuLocator {
         false);
   }
 
-  /**
-   * Names the program.
-   *
-   * @param criu the one to use
-   */
-  public CriuLocator(Path criu) {
+  /** Uses one program and no other. */
+  CriuLocator(Path criu) {
     this(criu, null, Map.of());
   }
 
@@ -109,11 +85,11 @@ public final class CriuLocator {
   /**
    * Uses only a command that runs CRIU.
    *
-   * @param command the program and its arguments down to and including CRIU; no shell is
-   *     involved @return a locator that uses only this command
+   * @param command the program and its arguments down to and including CRIU; no shell is involved
+   * @return a locator that uses only this command
    * @throws IllegalArgumentException if it is empty
    */
-  public static CriuLocator through(List<String> command) {
+  static CriuLocator through(List<String> command) {
     if (command.isEmpty() || command.get(0).isBlank()) {
       throw new IllegalArgumentException("the command that runs CRIU is empty");
     }

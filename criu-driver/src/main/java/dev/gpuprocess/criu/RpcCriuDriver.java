@@ -31,8 +31,8 @@ import java.util.List;
 
 /**
  * Drives CRIU through {@code criu swrk}, which is a child of this JVM and has its privileges; or,
- * if this JVM is not root, through a command that runs CRIU as root, such as {@code sudo -n criu}:
- * see {@link CriuLocator}. The two differ in this:
+ * if this JVM is not root, through a command that runs CRIU as root, such as {@code sudo -n criu}.
+ * The two differ in this:
  *
  * <ul>
  *   <li>Through a command, {@link dev.gpuprocess.options.CriuOptions#inheritedDescriptors()} and
@@ -48,6 +48,25 @@ import java.util.List;
  *       process may die.
  * </ul>
  *
+ * <p>The system property {@value CriuLocator#PROPERTY} or else the environment variable {@value
+ * CriuLocator#VARIABLE} names CRIU; a CRIU named this way is used or refused, never replaced by
+ * another. Otherwise the first {@code criu} on the {@code PATH} and the ones that {@code bin/criu}
+ * provisioned are tried in turn, newest first.
+ *
+ * <p>CRIU needs privileges. If this JVM is not root and the program found does not have them by
+ * itself (file capabilities, or the set-user-ID bit), a command has to run it as root. That is
+ * {@code sudo -n}, unless the system property {@value CriuLocator#COMMAND_PROPERTY} or else the
+ * environment variable {@value CriuLocator#COMMAND_VARIABLE} names another, down to and including
+ * CRIU, such as {@code doas -n /usr/sbin/criu}, with blanks between its arguments; {@code none}
+ * means no command. Sudo has to allow it without a password, which takes one line in {@code
+ * /etc/sudoers.d}:
+ *
+ * <pre>alice ALL=(root) NOPASSWD: /usr/sbin/criu --no-default-config -L /proc/self/fdinfo swrk 0
+ * </pre>
+ *
+ * <p>A user that may run CRIU as root is in effect root: CRIU runs programs that its client names.
+ * See {@code docs/criu-as-root.md}.
+ *
  * <p>Cheap to create: CRIU is searched at the first call and remembered once found. Calls block,
  * and block the carrier of a virtual thread: use platform threads. CRIU's CUDA plugin is never
  * loaded; this library handles the CUDA state itself. Its plugin for AMD GPUs is loaded for {@link
@@ -61,7 +80,7 @@ public final class RpcCriuDriver implements CriuDriver {
   private final CriuFinder finder;
   private final PluginFinder plugins;
 
-  /** Uses the CRIU that {@link CriuLocator} finds. */
+  /** Uses the first CRIU found that works on this kernel. */
   public RpcCriuDriver() {
     this(new CriuLocator());
   }
@@ -75,12 +94,7 @@ public final class RpcCriuDriver implements CriuDriver {
     this(new CriuLocator(criu));
   }
 
-  /**
-   * Uses the first CRIU found that works on this kernel.
-   *
-   * @param locator where to look
-   */
-  public RpcCriuDriver(CriuLocator locator) {
+  private RpcCriuDriver(CriuLocator locator) {
     this(new CriuFinder(locator), PluginFinder.ofEnvironment());
   }
 
@@ -138,7 +152,7 @@ public final class RpcCriuDriver implements CriuDriver {
    *
    * @param images the directory with that file
    * @param check the features that have to match
-   * @throws dev.gpuprocess.error.MachineMismatchException with reason CPU_MISMATCH if it is not
+   * @throws dev.gpuprocess.error.MachineUnfitException with reason CPU_MISMATCH if it is not
    *     compatible
    * @throws dev.gpuprocess.error.ImageException with reason MISSING if nothing was recorded there
    * @throws dev.gpuprocess.error.CriuException if CRIU cannot compare them

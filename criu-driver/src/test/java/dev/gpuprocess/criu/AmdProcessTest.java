@@ -108,8 +108,8 @@ class AmdProcessTest {
     AmdImage image = checkpoints(criu).amdProcess(workload.pid()).dump(image());
     assertFalse(workload.isAlive());
     Manifest manifest = image.manifest();
-    assertEquals(Manifest.FORMAT_WITH_PLUGIN, manifest.formatVersion());
-    assertEquals("amdgpu_plugin", manifest.options().plugin());
+    assertEquals(4, manifest.formatVersion());
+    assertEquals("amdgpu_plugin", manifest.plugin());
     assertEquals(List.of("amdgpu_plugin"), image.describe().plugins());
 
     awaitEnd();

@@ -266,7 +266,7 @@ class AskedFromInsideTest {
     awaitMade(1);
     ProcessImage image = told.made.get(0);
     assertEquals(job.identity().pid(), image.manifest().pid());
-    assertEquals(1, image.manifest().cudaProcesses().size());
+    assertEquals(1, image.manifest().members().size());
     try (var lines = Files.lines(image.directory().resolve("criu").resolve("carried.txt"))) {
       assertEquals(2, lines.filter(line -> line.startsWith("library ")).count());
     }

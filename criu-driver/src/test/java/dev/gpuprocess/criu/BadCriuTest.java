@@ -116,7 +116,7 @@ class BadCriuTest {
             print join(' ', grep { /\\d/ && -e "/proc/self/fd/$_" } @all);
             print $$ == POSIX::getpgrp() ? ' leads' : ' follows';
             """);
-    assertEquals("0 1 2 3 leads", e.criu().stderr());
+    assertEquals("0 1 2 3 leads", e.criu().orElseThrow().stderr());
   }
 
   @Test
@@ -142,7 +142,7 @@ class BadCriuTest {
   void repliesWithTheWordsOfAFailureWithoutReason() {
     CriuException e = failedDump("reply($DUMP, 0)");
     assertTrue(e.getMessage().contains("CRIU gave no reason"), e.getMessage());
-    assertEquals("exit 0", e.criu().exit());
+    assertEquals("exit 0", e.criu().orElseThrow().exit());
   }
 
   @Test
@@ -155,14 +155,14 @@ class BadCriuTest {
   void crashes() {
     CriuException e = failedDump("kill 'SEGV', $$; sleep 10");
     assertTrue(e.getMessage().contains("CRIU crashed with signal 11"), e.getMessage());
-    assertEquals("signal 11", e.criu().exit());
+    assertEquals("signal 11", e.criu().orElseThrow().exit());
   }
 
   @Test
   void crashesWhileWeDecide() {
     CriuException e =
         failedDump("reply(6, 1, text(5, text(1, 'post-dump'))); kill 'KILL', $$; sleep 10");
-    assertEquals("signal 9", e.criu().exit());
+    assertEquals("signal 9", e.criu().orElseThrow().exit());
   }
 
   @Test
@@ -174,14 +174,14 @@ class BadCriuTest {
   void printsMoreThanAPipeHolds() {
     CriuException e = failedDump("print 'x' x 999 . \"\\n\" for 1 .. 1000; print 'the end'");
     assertTrue(e.getMessage().contains("the end"), e.getMessage());
-    assertTrue(e.criu().stderr().length() <= 16 << 10);
+    assertTrue(e.criu().orElseThrow().stderr().length() <= 16 << 10);
   }
 
   @Test
   void saysWhyOnStderr_beforeThereIsALog() {
     CriuException e =
         failedDump("print STDERR \"Error (a.c:1): no room in the inn\\n\"; reply($DUMP, 0)");
-    assertEquals("no room in the inn", e.criu().firstError());
+    assertEquals("no room in the inn", e.criu().orElseThrow().firstError());
   }
 
   @Test
@@ -264,7 +264,7 @@ class BadCriuTest {
             CriuException.class,
             () -> restore("notify('post-restore', 1) and print 'agreed'; reply($RESTORE, 0)"));
     assertReason(ImageException.class, ImageException.Reason.CORRUPT, e.getCause());
-    assertEquals("", e.criu().stderr());
+    assertEquals("", e.criu().orElseThrow().stderr());
   }
 
   @Test

@@ -9,7 +9,6 @@ import com.google.protobuf.UnknownFieldSet;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.criu.internal.restore.CpuImage;
 import dev.gpuprocess.error.ImageException;
-import dev.gpuprocess.error.MachineMismatchException;
 import dev.gpuprocess.error.MachineUnfitException;
 import dev.gpuprocess.options.CpuCheck;
 import dev.gpuprocess.options.RestoreOptions;
@@ -54,9 +53,9 @@ class CpuCheckTest {
     RpcCriuDriver driver = real();
     driver.recordCpu(directory);
     alter(directory.resolve(CpuImage.NAME));
-    MachineMismatchException e =
+    MachineUnfitException e =
         assertReason(
-            MachineMismatchException.class,
+            MachineUnfitException.class,
             MachineUnfitException.Reason.CPU_MISMATCH,
             () -> driver.checkCpu(directory, CpuCheck.INSTRUCTIONS));
     assertTrue(e.getMessage().contains("CPU xsave size mismatch (1/"), e.getMessage());
@@ -96,9 +95,9 @@ class CpuCheckTest {
           workload.identity(),
           DumpDirectories.dump().criu(c -> c.cpuCheck(CpuCheck.INSTRUCTIONS)).build());
       alter(site.images().resolve(CpuImage.NAME));
-      MachineMismatchException e =
+      MachineUnfitException e =
           assertReason(
-              MachineMismatchException.class,
+              MachineUnfitException.class,
               MachineUnfitException.Reason.CPU_MISMATCH,
               () -> site.restore(workload.pid(), DumpDirectories.shellJob().build()));
       assertTrue(e.getMessage().contains("nothing of it is left"), e.getMessage());

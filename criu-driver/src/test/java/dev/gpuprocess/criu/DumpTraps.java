@@ -1,5 +1,6 @@
 package dev.gpuprocess.criu;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNull;
@@ -17,7 +18,6 @@ import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.UnsupportedResource;
-import dev.gpuprocess.error.UnsupportedResourceException;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.External;
@@ -177,8 +177,11 @@ final class DumpTraps {
                   Command.run("mount", "-o", "remount,ro", disk.point().toString());
                 }
               });
-      assertTrue(e.criu().firstError().contains(".img"), e.criu()::firstError);
-      assertTrue(e.criu().firstError().contains("Read-only file system"), e.criu()::firstError);
+      assertTrue(
+          e.criu().orElseThrow().firstError().contains(".img"), e.criu().orElseThrow()::firstError);
+      assertTrue(
+          e.criu().orElseThrow().firstError().contains("Read-only file system"),
+          e.criu().orElseThrow()::firstError);
       try (ImageDirectories open = ImageDirectories.open(site.images(), site.work())) {
         RawCriu.Said said = raw(RawCriu.dump(site, counter.pid()).setWorkDirFd(open.work()));
         assertFalse(said.success());
@@ -209,8 +212,11 @@ final class DumpTraps {
   private static UnsupportedResource unsupported(
       DumpDirectories site, dev.gpuprocess.fixtures.Workload idle, DumpOptions options) {
     ProcessIdentity process = ProcessIdentity.of(idle.pid()).orElseThrow();
-    UnsupportedResourceException e =
-        assertThrows(UnsupportedResourceException.class, () -> site.dump(process, options));
+    CriuException e =
+        assertReason(
+            CriuException.class,
+            CriuException.Reason.UNSUPPORTED_RESOURCE,
+            () -> site.dump(process, options));
     assertTrue(e.getMessage().contains("the process runs on"), e.getMessage());
     UnsupportedResource resource = e.resources().get(0);
     assertTrue(e.getMessage().contains(resource.name()), e.getMessage());
@@ -355,9 +361,10 @@ final class DumpTraps {
         DumpDirectories alone = fixture.site("raw alone");
         assertFalse(raw(RawCriu.dump(alone, half.pid()).setExtUnixSk(true)).success());
 
-        UnsupportedResourceException e =
-            assertThrows(
-                UnsupportedResourceException.class,
+        CriuException e =
+            assertReason(
+                CriuException.class,
+                CriuException.Reason.UNSUPPORTED_RESOURCE,
                 () -> fixture.site("ours").dump(half, DumpDirectories.backup().build()));
         assertTrue(e.getMessage().contains("the process runs on"), e.getMessage());
         assertTrue(e.resources().get(0).name().startsWith("unix"), e.getMessage());

@@ -3,10 +3,10 @@ package dev.gpuprocess.criu;
 import dev.gpuprocess.cuda.CudaAnswer;
 import dev.gpuprocess.cuda.CudaDriver;
 import dev.gpuprocess.cuda.CudaResult;
-import dev.gpuprocess.cuda.GpuPair;
+import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.cuda.ProcessState;
 import java.time.Duration;
-import java.util.List;
+import java.util.Map;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -72,7 +72,7 @@ final class GatedGpu implements CudaDriver {
   }
 
   @Override
-  public CudaResult restore(int pid, List<GpuPair> pairs) {
+  public CudaResult restore(int pid, Map<GpuUuid, GpuUuid> pairs) {
     return driver.restore(pid, pairs);
   }
 

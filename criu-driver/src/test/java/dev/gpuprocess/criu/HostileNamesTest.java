@@ -1,13 +1,13 @@
 package dev.gpuprocess.criu;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.contract.Workload;
-import dev.gpuprocess.error.UnsupportedResourceException;
+import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.report.Finding;
@@ -72,9 +72,10 @@ class HostileNamesTest {
           directory + "/" + HOSTILE, Objects.requireNonNull(lock.resource()).name(), "data");
       Path images = Files.createDirectory(directory.resolve("images"));
       Path work = Files.createDirectory(directory.resolve("work"));
-      UnsupportedResourceException e =
-          assertThrows(
-              UnsupportedResourceException.class,
+      CriuException e =
+          assertReason(
+              CriuException.class,
+              CriuException.Reason.UNSUPPORTED_RESOURCE,
               () ->
                   criu.dump(
                       new DumpRequest(job.identity(), images, work, options), DumpListener.NONE));

@@ -1,5 +1,6 @@
 package dev.gpuprocess.criu;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static java.util.concurrent.TimeUnit.SECONDS;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
@@ -11,8 +12,8 @@ import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.criu.internal.preflight.Preflight;
+import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.OperationTimedOutException;
-import dev.gpuprocess.error.UnsupportedResourceException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.fixtures.Workload;
@@ -74,9 +75,10 @@ class HostileTreeTest {
         Counter counter = Counter.start(machine)) {
       hold(counter, "many-renamed " + longName() + " " + MANY_NAMES);
       try (CheckpointedProcess suspended = checkpoints(machine).process(counter.pid()).suspend()) {
-        UnsupportedResourceException refused =
-            assertThrows(
-                UnsupportedResourceException.class,
+        CriuException refused =
+            assertReason(
+                CriuException.class,
+                CriuException.Reason.UNSUPPORTED_RESOURCE,
                 () -> suspended.dump(directory.resolve("image")));
         int length = String.valueOf(refused.getMessage()).length();
         assertTrue(length < LONGEST_MESSAGE, () -> length + " characters");

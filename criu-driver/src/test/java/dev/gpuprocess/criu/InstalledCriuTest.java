@@ -13,7 +13,7 @@ import org.junit.jupiter.api.Test;
 /** Tests are skipped without CRIU only if no CRIU was named. */
 class InstalledCriuTest {
 
-  private static final RpcCriuDriver NONE = new RpcCriuDriver(new CriuLocator(Path.of("/no/criu")));
+  private static final RpcCriuDriver NONE = new RpcCriuDriver(Path.of("/no/criu"));
 
   @Test
   void whereNoneWasNamed_testsAreSkippedWithTheReason() {

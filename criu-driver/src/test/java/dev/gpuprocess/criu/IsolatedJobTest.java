@@ -98,7 +98,7 @@ class IsolatedJobTest {
     int dumped = Trainer.count(file(process.pid()));
     int loaded = Trainer.count(Trainer.loader(file(process.pid()), 1));
     ProcessImage image = process.snapshot(directory.resolve("image"));
-    assertTrue(image.manifest().options().isIsolated());
+    assertTrue(image.manifest().isolated());
     assertEquals(job.identity().pid(), image.manifest().pid());
     assertBothPidsAreNamed(image.manifest());
     ExecutorService threads = Executors.newFixedThreadPool(COPIES);

@@ -8,15 +8,14 @@ import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
-import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.LaunchedProcess;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.contract.RequiresRoot;
+import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.FixAndRetryException;
-import dev.gpuprocess.error.UnsupportedResourceException;
 import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.proc.OpenFile;
 import dev.gpuprocess.internal.proc.ProcFs;
@@ -167,8 +166,11 @@ class LaunchedJobDumpTest {
     job = trainer.checkpoints.launch(trainer.options(file(), 0).output(Output.toCaller()).build());
     awaitMore(file(), 0);
     RunningProcess process = job.process();
-    UnsupportedResourceException e =
-        assertThrows(UnsupportedResourceException.class, () -> process.snapshot(image()));
+    CriuException e =
+        assertReason(
+            CriuException.class,
+            CriuException.Reason.UNSUPPORTED_RESOURCE,
+            () -> process.snapshot(image()));
     assertTrue(
         e.getMessage().contains("start the process with a file in its place"), e.getMessage());
     int there = count(file());

@@ -1,5 +1,6 @@
 package dev.gpuprocess.criu;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static java.util.Objects.requireNonNull;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
@@ -15,7 +16,7 @@ import dev.gpuprocess.cuda.GpuInventory;
 import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.MachineDifference;
 import dev.gpuprocess.error.MachineDifference.Aspect;
-import dev.gpuprocess.error.MachineMismatchException;
+import dev.gpuprocess.error.MachineUnfitException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.image.ImageMachine;
@@ -137,9 +138,11 @@ class MachineMismatchTest {
                     }
                   })
               .build();
-      MachineMismatchException e =
-          assertThrows(
-              MachineMismatchException.class, () -> elsewhere.open(directoryOfImage).restore());
+      MachineUnfitException e =
+          assertReason(
+              MachineUnfitException.class,
+              MachineUnfitException.Reason.MACHINE_MISMATCH,
+              () -> elsewhere.open(directoryOfImage).restore());
       assertEquals(
           List.of(Aspect.DRIVER, Aspect.GPU, Aspect.FILE, Aspect.FILE),
           e.differences().stream().map(MachineDifference::aspect).toList());
@@ -186,7 +189,12 @@ class MachineMismatchTest {
       Path aside = Files.move(program, directory.resolve("aside"));
       assertEquals(
           List.of(program.toString()),
-          assertThrows(MachineMismatchException.class, image::restore).differences().stream()
+          assertReason(
+                  MachineUnfitException.class,
+                  MachineUnfitException.Reason.MACHINE_MISMATCH,
+                  image::restore)
+              .differences()
+              .stream()
               .map(MachineDifference::subject)
               .toList());
       Files.move(aside, program);

@@ -24,7 +24,6 @@ import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.PidTakenException;
 import dev.gpuprocess.error.UnsupportedResource;
-import dev.gpuprocess.error.UnsupportedResourceException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.Pattern;
@@ -308,15 +307,18 @@ class MainJobTest {
       Diagnosis before = checkpoints.doctor(counter.pid());
       assertEquals(1, before.problems().size(), before::toString);
       CheckpointedProcess suspended = suspended(counter);
-      UnsupportedResourceException e =
-          assertThrows(UnsupportedResourceException.class, () -> suspended.dump(image()));
+      CriuException e =
+          assertReason(
+              CriuException.class,
+              CriuException.Reason.UNSUPPORTED_RESOURCE,
+              () -> suspended.dump(image()));
       assertEquals(
           List.of(
               new UnsupportedResource(
                   (int) counter.pid(), "descriptor " + descriptor, "/dev/fuse", null)),
           e.resources());
       assertTrue(e.getMessage().contains("descriptor %s: /dev/fuse".formatted(descriptor)));
-      assertEquals(CriuFailure.NOT_STARTED, e.criu());
+      assertEquals(CriuFailure.NOT_STARTED, e.criu().orElseThrow());
       assertEquals(ProcessState.CHECKPOINTED, e.failure().after());
       assertNothingLeftBeside("state");
       suspended.resume();
@@ -329,8 +331,11 @@ class MainJobTest {
     try (Counter counter = Counter.start(machine)) {
       counter.ask("lock " + directory.resolve("locked"));
       CheckpointedProcess suspended = suspended(counter);
-      UnsupportedResourceException e =
-          assertThrows(UnsupportedResourceException.class, () -> suspended.dump(image()));
+      CriuException e =
+          assertReason(
+              CriuException.class,
+              CriuException.Reason.UNSUPPORTED_RESOURCE,
+              () -> suspended.dump(image()));
       assertEquals("CriuOptions.fileLocks(true)", e.resources().get(0).option());
       suspended
           .dump(image(), DumpOptions.builder().criu(c -> c.fileLocks(true)).build())
@@ -377,7 +382,8 @@ class MainJobTest {
                               DumpOptions.ofDefaults()),
                           DumpListener.NONE));
       assertTrue(
-          e.criu().errors().stream().anyMatch(line -> line.contains("non-regular mapping")),
+          e.criu().orElseThrow().errors().stream()
+              .anyMatch(line -> line.contains("non-regular mapping")),
           e.getMessage());
       assertEquals(101, counter.increment());
     }

@@ -21,7 +21,6 @@ import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.PidTakenException;
 import dev.gpuprocess.error.ProcessUnfitException;
 import dev.gpuprocess.error.UnsupportedResource;
-import dev.gpuprocess.error.UnsupportedResourceException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.SimulatedDriver;
@@ -284,9 +283,10 @@ class MessagesTest {
           DumpOptions.builder().leaveRunning(true).deadline(Duration.ofSeconds(30)).build();
       assertEquals(
           2, criu.preflight(identity, stays).stream().filter(found -> found.isProblem()).count());
-      UnsupportedResourceException e =
-          assertThrows(
-              UnsupportedResourceException.class,
+      CriuException e =
+          assertReason(
+              CriuException.class,
+              CriuException.Reason.UNSUPPORTED_RESOURCE,
               () -> {
                 Path images = Files.createDirectory(directory.resolve("images"));
                 Path work = Files.createDirectory(directory.resolve("work"));

@@ -16,7 +16,6 @@ import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.SocketTables;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.External;
-import dev.gpuprocess.options.FileValidation;
 import dev.gpuprocess.options.NetworkLock;
 import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.report.ProcessIdentity;
@@ -384,9 +383,7 @@ class OptionsTest {
     try (Workload workload = Workload.counter(directory)) {
       other.dump(workload.identity(), DumpDirectories.backup().build());
       DumpOptions bySize =
-          DumpDirectories.backup()
-              .criu(c -> c.fileValidation(FileValidation.SIZE).ghostFiemap(true))
-              .build();
+          DumpDirectories.backup().criu(c -> c.compareFilesBySize(true).ghostFiemap(true)).build();
       site.dump(workload.identity(), bySize);
     }
     assertEquals(

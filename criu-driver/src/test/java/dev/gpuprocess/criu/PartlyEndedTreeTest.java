@@ -83,7 +83,7 @@ class PartlyEndedTreeTest {
                 Workload.end(child);
               }
             });
-    assertEquals("signal 9", e.criu().exit());
+    assertEquals("signal 9", e.criu().orElseThrow().exit());
     assertEquals(List.of(child.pid()), ProcFs.descendants(tree.pid()), "a zombie of its root");
   }
 

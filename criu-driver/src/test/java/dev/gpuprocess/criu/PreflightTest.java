@@ -93,7 +93,7 @@ class PreflightTest {
     assertEquals(1, findings.size(), findings::toString);
     assertTrue(findings.get(0).isProblem(), findings::toString);
     CriuException e = assertThrows(CriuException.class, () -> dump(workload, options));
-    String errors = String.join("\n", e.criu().errors());
+    String errors = String.join("\n", e.criu().orElseThrow().errors());
     assertTrue(errors.contains(criuSays), errors);
     UnsupportedResource resource = Objects.requireNonNull(findings.get(0).resource());
     assertEquals(workload.pid(), resource.pid());
@@ -202,7 +202,7 @@ class PreflightTest {
       assertTrue(client.name().matches("tcp 127.0.0.1:\\d+ -> 127.0.0.1:\\d+"), client.name());
       assertEquals("CriuOptions.tcpEstablished(true)", client.option());
       CriuException e = assertThrows(CriuException.class, () -> dump(idle, backup().build()));
-      assertTrue(e.criu().firstError().contains("Connected TCP"), e::getMessage);
+      assertTrue(e.criu().orElseThrow().firstError().contains("Connected TCP"), e::getMessage);
       assertCured(idle, backup().criu(c -> c.tcpEstablished(true)).build());
     }
   }

@@ -13,11 +13,9 @@ import dev.gpuprocess.criu.proto.Rpc.criu_network_lock_method;
 import dev.gpuprocess.criu.proto.Rpc.criu_opts;
 import dev.gpuprocess.criu.proto.Rpc.join_namespace;
 import dev.gpuprocess.options.CgroupMode;
-import dev.gpuprocess.options.Cgroups;
 import dev.gpuprocess.options.CpuCheck;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.External;
-import dev.gpuprocess.options.Mounts;
 import dev.gpuprocess.options.NetworkLock;
 import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.report.ProcessIdentity;
@@ -64,7 +62,7 @@ class RpcOptionsTest {
           Map.entry("ext_mnt", "deprecated: External.mount"),
           Map.entry("unix_sk_ino", "deprecated: External.unixSocket"),
           Map.entry("manage_cgroups", "manage_cgroups_mode serves"),
-          Map.entry("cgroup_props_file", "cgroup_props serves: Cgroups.properties"),
+          Map.entry("cgroup_props_file", "cgroup_props serves: CriuOptions.cgroupProperties"),
           Map.entry("orphan_pts_master", "a terminal whose other end is outside is refused"),
           Map.entry("auto_dedup", "an image can be restored again"),
           Map.entry("status_fd", "for lazy pages"),
@@ -263,40 +261,47 @@ class RpcOptionsTest {
   }
 
   private static Stream<Row> mountsAndCgroups() {
-    Cgroups all =
-        Cgroups.of(CgroupMode.FULL)
-            .root("", "/others")
-            .root("cpu", "/job")
-            .properties("p")
-            .controllers("cpu", "memory")
-            .yard(FILE);
     return Stream.concat(
         Stream.of(CgroupMode.values())
             .map(
                 mode ->
                     Row.dump(
                         "manage_cgroups_mode",
-                        o -> o.criu(c -> c.cgroups(Cgroups.of(mode))),
+                        o -> o.criu(c -> c.cgroups(mode)),
                         f -> f.setManageCgroupsMode(number(mode)))),
         Stream.of(
             Row.dump(
                 "auto_ext_mnt, ext_sharing, ext_masters",
-                o -> o.criu(c -> c.mounts(Mounts.AUTOMATIC)),
+                o -> o.criu(c -> c.externalMounts(true).sharedMounts(true).masterMounts(true)),
                 f -> f.setAutoExtMnt(true).setExtSharing(true).setExtMasters(true)),
             Row.restore(
                 "skip_mnt, enable_fs",
-                o -> o.criu(c -> c.mounts(Mounts.STRICT.skip(FILE).enable("squashfs"))),
+                o -> o.criu(c -> c.skipMounts(FILE).fileSystems("squashfs")),
                 f -> f.addSkipMnt("/x").addEnableFs("squashfs")),
             Row.restore(
                 "cg_root, cgroup_props, cgroup_dump_controller, cgroup_yard",
-                o -> o.criu(c -> c.cgroups(all)),
+                o ->
+                    o.criu(
+                        c ->
+                            c.cgroups(CgroupMode.FULL)
+                                .cgroupRoot("", "/others")
+                                .cgroupRoot("cpu", "/job")
+                                .cgroupProperties("p")
+                                .cgroupControllers("cpu", "memory")
+                                .cgroupYard(FILE)),
                 f ->
                     f.setManageCgroupsMode(criu_cg_mode.FULL)
                         .addCgRoot(cgroup_root.newBuilder().setPath("/others"))
                         .addCgRoot(cgroup_root.newBuilder().setCtrl("cpu").setPath("/job"))
                         .setCgroupProps("p")
                         .addAllCgroupDumpController(List.of("cpu", "memory"))
-                        .setCgroupYard("/x"))));
+                        .setCgroupYard("/x")),
+            Row.dump(
+                "cg_root",
+                o -> o.criu(c -> c.cgroupRoot("", "/x")),
+                f ->
+                    f.setManageCgroupsMode(criu_cg_mode.SOFT)
+                        .addCgRoot(cgroup_root.newBuilder().setPath("/x")))));
   }
 
   private static criu_cg_mode number(CgroupMode mode) {
@@ -338,18 +343,22 @@ class RpcOptionsTest {
   /** Options that exclude each other are refused, in any order. */
   @TestFactory
   Stream<DynamicTest> refusesConflicts() {
-    Cgroups cgroups = Cgroups.of(CgroupMode.SOFT);
     return Stream.of(
         conflict("tcpClose", () -> dump().criu(c -> c.tcpClose(true).tcpEstablished(true)).build()),
         conflict(
             "tcpEstablished",
             () -> restore().criu(c -> c.tcpEstablished(true).tcpClose(true)).build()),
+        conflict(
+            "cgroups that are ignored",
+            () -> dump().criu(c -> c.cgroupRoot("", "/x").cgroups(CgroupMode.IGNORE)).build()),
         conflict("leaveStopped", () -> dump().leaveStopped(true).leaveRunning(true).build()),
         conflict("leaveRunning", () -> dump().leaveRunning(true).leaveStopped(true).build()),
         conflict(
-            "unprivileged", () -> dump().criu(c -> c.unprivileged(true).cgroups(cgroups)).build()),
+            "unprivileged",
+            () -> dump().criu(c -> c.unprivileged(true).cgroups(CgroupMode.SOFT)).build()),
         conflict(
-            "cgroups", () -> restore().criu(c -> c.cgroups(cgroups).unprivileged(true)).build()),
+            "cgroups",
+            () -> restore().criu(c -> c.cgroupRoot("", "/x").unprivileged(true)).build()),
         conflict(
             "join",
             () ->
@@ -375,9 +384,7 @@ class RpcOptionsTest {
         impossible("no log level", () -> dump().criu(c -> c.logLevel(5))),
         impossible("no deadline", () -> restore().deadline(Duration.ZERO)),
         impossible(
-            "no freeze timeout", () -> dump().criu(c -> c.freezeTimeout(Duration.ofSeconds(-1)))),
-        impossible(
-            "ignored cgroups with a root", () -> Cgroups.of(CgroupMode.IGNORE).root("", "/x")));
+            "no freeze timeout", () -> dump().criu(c -> c.freezeTimeout(Duration.ofSeconds(-1)))));
   }
 
   private static DumpRequest request(DumpOptions options) {

@@ -1,7 +1,7 @@
 package dev.gpuprocess.criu;
 
 import dev.gpuprocess.contract.Workload;
-import dev.gpuprocess.error.UnsupportedResourceException;
+import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.report.Finding;
 import java.nio.file.Path;
@@ -28,7 +28,7 @@ final class SessionFromOutside {
           .forEach(finding -> System.out.println("found: " + finding));
       try {
         site.dump(counter.identity(), options);
-      } catch (UnsupportedResourceException e) {
+      } catch (CriuException e) {
         counter.assertGoesOn();
         System.out.println("failed: " + e.getMessage());
       }

@@ -3,7 +3,6 @@ package dev.gpuprocess.criu;
 import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
-import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
@@ -11,8 +10,8 @@ import dev.gpuprocess.contract.FrozenGroup;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.criu.internal.tree.TreeFate;
+import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.FixAndRetryException;
-import dev.gpuprocess.error.UnsupportedResourceException;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.options.DumpOptions;
@@ -144,8 +143,9 @@ class StoppableTreeTest {
         dev.gpuprocess.fixtures.Workload.launchIdle().firstThreadEnds().start()) {
       awaitFirstThreadEnded(idle.pid());
       ProcessIdentity root = ProcessIdentity.of(idle.pid()).orElseThrow();
-      UnsupportedResourceException refused =
-          assertThrows(UnsupportedResourceException.class, () -> dump(root));
+      CriuException refused =
+          assertReason(
+              CriuException.class, CriuException.Reason.UNSUPPORTED_RESOURCE, () -> dump(root));
       assertTrue(refused.getMessage().contains("first thread"), refused.getMessage());
       List<Finding> problems =
           criu.preflight(root, DumpOptions.ofDefaults()).stream()
@@ -168,8 +168,11 @@ class StoppableTreeTest {
         family("sh", "-c", "\"$0\" --first-thread-ends & wait", program.toString())) {
       int child = ProcFs.descendants(parent.pid()).get(0);
       awaitFirstThreadEnded(child);
-      UnsupportedResourceException refused =
-          assertThrows(UnsupportedResourceException.class, () -> dump(parent.identity()));
+      CriuException refused =
+          assertReason(
+              CriuException.class,
+              CriuException.Reason.UNSUPPORTED_RESOURCE,
+              () -> dump(parent.identity()));
       assertEquals(child, refused.resources().get(0).pid());
       assertTrue(ProcessIdentity.of(child).orElseThrow().isAlive());
     }

@@ -87,7 +87,9 @@ final class TenTraps {
                       .dump(
                           ProcessIdentity.of(idle.pid()).orElseThrow(),
                           DumpDirectories.dump().build()));
-      assertTrue(e.criu().firstError().contains("Can't dump file"), e.criu()::firstError);
+      assertTrue(
+          e.criu().orElseThrow().firstError().contains("Can't dump file"),
+          e.criu().orElseThrow()::firstError);
       assertFalse(e.getMessage().contains("RLIMIT"), e.getMessage());
     }
   }
@@ -326,7 +328,7 @@ final class TenTraps {
                       .site("ours")
                       .with(driver)
                       .dump(counter.identity(), DumpDirectories.dump().build()));
-      assertEquals(Integer.toString(SOCK_SEQPACKET), e.criu().stderr());
+      assertEquals(Integer.toString(SOCK_SEQPACKET), e.criu().orElseThrow().stderr());
     }
   }
 

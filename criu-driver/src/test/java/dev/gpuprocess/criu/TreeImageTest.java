@@ -12,7 +12,6 @@ import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.LaunchedProcess;
 import dev.gpuprocess.ProcessImage;
-import dev.gpuprocess.ProcessMember;
 import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.contract.LaunchedTree;
 import dev.gpuprocess.contract.SaveAreaMemory;
@@ -25,16 +24,16 @@ import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Job;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.fixtures.SimulatedGpu;
+import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.ImageProcess;
 import dev.gpuprocess.image.ImageProcess.Role;
-import dev.gpuprocess.image.ImageStep;
 import dev.gpuprocess.image.Manifest;
-import dev.gpuprocess.image.MemoryFile;
 import dev.gpuprocess.internal.proc.OpenFile;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.HostMemory;
 import dev.gpuprocess.options.LaunchOptions;
+import dev.gpuprocess.report.ProcessMember;
 import dev.gpuprocess.report.Step;
 import dev.gpuprocess.report.StepListener;
 import java.io.IOException;
@@ -97,14 +96,14 @@ class TreeImageTest {
     assertFalse(job.isAlive());
     assertEquals(0, tree.entries());
     Manifest manifest = image.manifest();
-    assertEquals(Manifest.FORMAT_OF_JOB, manifest.formatVersion());
+    assertEquals(3, manifest.formatVersion());
     assertEquals(
         new TreeSet<>(members),
-        new TreeSet<>(manifest.cudaProcesses().stream().map(each -> each.pid()).toList()));
-    assertTrue(manifest.cudaProcesses().stream().allMatch(each -> each.gpuBytes().size() == 1));
+        new TreeSet<>(manifest.members().stream().map(each -> each.pid()).toList()));
+    assertTrue(manifest.members().stream().allMatch(each -> each.gpuBytes().size() == 1));
     assertEquals(
         List.of("gpu/memory-1.bin", "gpu/memory-2.bin", "gpu/memory-3.bin"),
-        manifest.memoryFiles().stream().map(MemoryFile::file).toList());
+        manifest.memoryFiles().stream().map(ImageFile::path).toList());
     assertEquals(1 + MEMBERS + 4, image.describe().processes().size());
     assertTreeIsNamed(manifest, job.pid(), members);
 
@@ -133,8 +132,8 @@ class TreeImageTest {
           new TreeSet<>(members),
           new TreeSet<>(
               manifest.steps().stream()
-                  .filter(each -> each.name().equals(step) && each.microseconds() > 0)
-                  .map(ImageStep::pid)
+                  .filter(each -> each.name().equals(step) && !each.duration().isZero())
+                  .map(Step::pid)
                   .toList()),
           step);
     }
@@ -216,7 +215,7 @@ class TreeImageTest {
     ProcessImage image = checkpoints.process(job.pid()).suspend().dump(image());
     assertEquals(
         List.of("gpu/memory-1.bin", "gpu/memory-2.bin"),
-        image.manifest().memoryFiles().stream().map(MemoryFile::file).toList());
+        image.manifest().memoryFiles().stream().map(ImageFile::path).toList());
     Step step =
         image.steps().stream()
             .filter(each -> each.name().equals("checkpoint") && each.pid() == limited)
@@ -286,7 +285,7 @@ class TreeImageTest {
     RunningProcess running = checkpoints().process(job.pid());
     int newcomer = job.spawn();
     ProcessImage image = running.snapshot(image());
-    assertEquals(MEMBERS + 1, image.manifest().cudaProcesses().size());
+    assertEquals(MEMBERS + 1, image.manifest().members().size());
     LaunchedTree.assertGoesOn(job, MEMBERS + 1);
     assertEquals(0, tree.entries());
     assertThrows(PidTakenException.class, image::restore);
@@ -307,7 +306,7 @@ class TreeImageTest {
                     .build());
     try {
       ProcessImage image = launched.process().suspend().dump(image());
-      assertEquals(List.of(), image.manifest().cudaProcesses());
+      assertEquals(List.of(), image.manifest().members());
       assertEquals(0, tree.entries());
       CheckpointedProcess restored = image.restore();
       assertEquals(List.of(), restored.members());
@@ -321,11 +320,11 @@ class TreeImageTest {
   void imageOfOneProcessIsWrittenAsEarlierVersionsDid() {
     try (Counter counter = Counter.start(tree.machine())) {
       ProcessImage process = checkpoints().process(counter.pid()).suspend().dump(image());
-      assertFalse(process.manifest().isOfJob());
+      assertTrue(process.manifest().formatVersion() < 3);
       CheckpointedProcess restored = checkpoints().open(image()).restore();
       assertEquals(1, restored.members().size());
       ProcessImage again = restored.dump(tree.directory().resolve("again"));
-      assertFalse(again.manifest().isOfJob());
+      assertTrue(again.manifest().formatVersion() < 3);
       checkpoints().open(again.directory()).restore().resume();
       assertEquals(101, counter.increment());
     }
@@ -411,8 +410,7 @@ class TreeImageTest {
             .sorted()
             .toList();
     assertEquals(
-        image.manifest().cudaProcesses().stream().map(each -> each.pid()).sorted().toList(),
-        written);
+        image.manifest().members().stream().map(each -> each.pid()).sorted().toList(), written);
     image.restore().resume();
     assertRuns(job);
   }

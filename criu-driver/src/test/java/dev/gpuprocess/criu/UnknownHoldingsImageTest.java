@@ -54,7 +54,7 @@ class UnknownHoldingsImageTest {
       GpuUuid gpu = checkpoints.gpus().gpus().orElseThrow().get(0).uuid();
       ProcessImage image =
           checkpoints.process(pattern.pid()).suspend().dump(directory.resolve("image"));
-      assertEquals(Map.of(), image.manifest().gpuBytes());
+      assertEquals(Map.of(), image.manifest().members().get(0).gpuBytes());
       CheckpointedProcess back = checkpoints.open(directory.resolve("image")).restore();
       InsufficientGpuMemoryException refused =
           assertReason(

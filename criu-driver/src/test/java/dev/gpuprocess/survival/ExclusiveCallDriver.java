@@ -3,13 +3,13 @@ package dev.gpuprocess.survival;
 import dev.gpuprocess.cuda.CudaAnswer;
 import dev.gpuprocess.cuda.CudaDriver;
 import dev.gpuprocess.cuda.CudaResult;
-import dev.gpuprocess.cuda.GpuPair;
+import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.cuda.ProcessState;
 import java.io.IOException;
 import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.function.Consumer;
 import java.util.function.Supplier;
@@ -96,7 +96,7 @@ record ExclusiveCallDriver(CudaDriver driver, Path directory, Consumer<Violation
   }
 
   @Override
-  public CudaResult restore(int pid, List<GpuPair> pairs) {
+  public CudaResult restore(int pid, Map<GpuUuid, GpuUuid> pairs) {
     return alone(pid, "restore", () -> driver.restore(pid, pairs));
   }
 

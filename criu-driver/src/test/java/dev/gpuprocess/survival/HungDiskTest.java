@@ -1,5 +1,6 @@
 package dev.gpuprocess.survival;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static java.util.concurrent.TimeUnit.SECONDS;
 import static org.awaitility.Awaitility.await;
 import static org.junit.jupiter.api.Assertions.assertEquals;
@@ -12,9 +13,9 @@ import dev.gpuprocess.Recovered;
 import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.criu.RealCriu;
+import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.OperationTimedOutException;
-import dev.gpuprocess.error.StateDirectoryException;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.Timeouts;
 import dev.gpuprocess.report.RecoveryOutcome;
@@ -165,8 +166,13 @@ class HungDiskTest {
       disk.hang();
       try {
         RunningProcess running = inTime(suspended::resume);
-        StateDirectoryException refused =
-            inTime(() -> assertThrows(StateDirectoryException.class, running::lock));
+        FixAndRetryException refused =
+            inTime(
+                () ->
+                    assertReason(
+                        FixAndRetryException.class,
+                        FixAndRetryException.Reason.STATE_DIRECTORY,
+                        running::lock));
         assertTrue(refused.getMessage().contains("hangs"), refused.getMessage());
         inTime(() -> assertThrows(GpuCheckpointException.class, checkpoints::recover));
         String found = inTime(checkpoints::doctor).toString();

@@ -6,7 +6,6 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.contract.OutsideUse;
-import dev.gpuprocess.criu.CriuLocator;
 import dev.gpuprocess.criu.RealCriu;
 import dev.gpuprocess.criu.RpcCriuDriver;
 import dev.gpuprocess.error.GpuCheckpointException;
@@ -109,7 +108,7 @@ class LookFirstTest {
 
   @Test
   void snapshot_withoutCriu() {
-    CriuLocator nowhere = new CriuLocator(directory.resolve("no-criu"));
+    Path nowhere = directory.resolve("no-criu");
     assertRefused(
         MachineUnfitException.Reason.NO_CRIU,
         checkpoints -> checkpoints.toBuilder().criu(new RpcCriuDriver(nowhere)).build(),

@@ -181,8 +181,9 @@ final class Oracle {
     if (thrown == null) {
       return;
     }
-    if (thrown instanceof CriuException criu && criu.criu().log() != null) {
-      Path directory = criu.criu().log().getParent();
+    Path log = thrown instanceof CriuException e ? e.criu().orElseThrow().log() : null;
+    if (log != null) {
+      Path directory = log.getParent();
       if (LogDirectory.isOne(directory) && Files.exists(directory)) {
         FileTree.remove(directory);
       }

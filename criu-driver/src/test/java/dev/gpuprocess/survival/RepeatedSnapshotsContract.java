@@ -124,7 +124,7 @@ abstract class RepeatedSnapshotsContract {
     store().verify(store().list().get(0));
     assertEquals(subject.pid(), store().describe(store().list().get(0)).root().pid());
     assertEquals(
-        subject.members(), told.made.get(0).manifest().cudaProcesses().size(), "all in each image");
+        subject.members(), told.made.get(0).manifest().members().size(), "all in each image");
     assertEquals(List.of(), machine.journal());
   }
 

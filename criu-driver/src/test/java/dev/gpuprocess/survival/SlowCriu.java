@@ -1,6 +1,6 @@
 package dev.gpuprocess.survival;
 
-import dev.gpuprocess.error.ProcessUnreadableException;
+import dev.gpuprocess.internal.proc.ProcessUnreadableException;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.time.Duration;
 import java.util.Random;

@@ -183,8 +183,9 @@ final class SoakVerbs {
 
   /** Removes CRIU's log, which the exception names. */
   static void removeLogs(Throwable thrown) {
-    if (thrown instanceof CriuException criu && criu.criu().log() != null) {
-      Path directory = criu.criu().log().getParent();
+    Path log = thrown instanceof CriuException e ? e.criu().orElseThrow().log() : null;
+    if (log != null) {
+      Path directory = log.getParent();
       if (LogDirectory.isOne(directory)) {
         Waiting.until(PATIENCE, () -> isRemoved(directory));
       }

@@ -3,9 +3,9 @@ package dev.gpuprocess.survival;
 import dev.gpuprocess.cuda.CudaAnswer;
 import dev.gpuprocess.cuda.CudaDriver;
 import dev.gpuprocess.cuda.CudaResult;
-import dev.gpuprocess.cuda.GpuPair;
+import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.cuda.ProcessState;
-import java.util.List;
+import java.util.Map;
 import java.util.function.Supplier;
 
 /** A driver that reports each of its calls on a process before and after it. */
@@ -47,7 +47,7 @@ record WatchedDriver(CudaDriver driver, FaultPoints moments) implements CudaDriv
   }
 
   @Override
-  public CudaResult restore(int pid, List<GpuPair> pairs) {
+  public CudaResult restore(int pid, Map<GpuUuid, GpuUuid> pairs) {
     return call("cuCheckpointProcessRestore", () -> driver.restore(pid, pairs));
   }
 

@@ -1,6 +1,6 @@
 package dev.gpuprocess.cuda;
 
-import java.util.List;
+import java.util.Map;
 
 /**
  * The checkpoint functions of the CUDA driver, one method each, with no policy: every answer is
@@ -69,10 +69,13 @@ public interface CudaDriver {
    * CudaResult#OUT_OF_MEMORY} has lost the process: look at free memory first.
    *
    * @param pid the process
-   * @param pairs where each GPU's memory goes; empty to go back where it was (pairs need CUDA 13.0)
+   * @param pairs where the memory of each GPU goes ({@code CUcheckpointGpuPair}); empty to go back
+   *     where it was. Pairs need CUDA 13.0, and driver 580 refuses a partial list: one is needed
+   *     for every GPU of the machine, including GPUs that map to themselves and GPUs that the
+   *     process cannot see
    * @return the driver's answer
    */
-  CudaResult restore(int pid, List<GpuPair> pairs);
+  CudaResult restore(int pid, Map<GpuUuid, GpuUuid> pairs);
 
   /**
    * Lets the CUDA calls of a locked process go on ({@code cuCheckpointProcessUnlock}).

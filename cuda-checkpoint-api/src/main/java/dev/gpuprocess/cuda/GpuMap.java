@@ -1,7 +1,6 @@
 package dev.gpuprocess.cuda;
 
 import java.util.HashSet;
-import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
@@ -116,22 +115,15 @@ public sealed interface GpuMap {
   }
 
   /**
-   * As said, pair by pair.
+   * As said, GPU by GPU.
    *
-   * @param pairs one for every GPU of the machine; none for the same GPUs
+   * @param targets by the GPU at checkpoint, one for every GPU of the machine, including GPUs that
+   *     stay and GPUs that the process cannot see: driver 580 refuses a partial list. Empty for the
+   *     same GPUs
    * @return the map
-   * @throws IllegalArgumentException when a GPU is named twice on one side
+   * @throws IllegalArgumentException when two GPUs go to the same
    */
-  static GpuMap of(List<GpuPair> pairs) {
-    if (pairs.isEmpty()) {
-      return same();
-    }
-    Map<GpuUuid, GpuUuid> targets = new TreeMap<>();
-    for (GpuPair pair : pairs) {
-      if (targets.put(pair.from(), pair.to()) != null) {
-        throw new IllegalArgumentException(pair.from() + " cannot go to two GPUs");
-      }
-    }
-    return new Exactly(targets);
+  static GpuMap of(Map<GpuUuid, GpuUuid> targets) {
+    return targets.isEmpty() ? same() : new Exactly(targets);
   }
 }

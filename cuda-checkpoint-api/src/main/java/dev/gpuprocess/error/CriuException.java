@@ -1,11 +1,13 @@
 package dev.gpuprocess.error;
 
+import java.util.List;
+import java.util.Optional;
 import java.util.OptionalInt;
 import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
 /** CRIU failed; {@link #criu()} has its answer and the lines of its log that matter. */
-public class CriuException extends FixAndRetryException implements CriuReport {
+public class CriuException extends FixAndRetryException {
 
   private static final long serialVersionUID = 1L;
 
@@ -35,6 +37,7 @@ public class CriuException extends FixAndRetryException implements CriuReport {
   private final transient CriuFailure criu;
   private final int signal;
   private final transient Set<String> capabilities;
+  private final transient List<UnsupportedResource> resources;
 
   /**
    * Creates the exception with reason {@link Reason#FAILED}.
@@ -46,21 +49,7 @@ public class CriuException extends FixAndRetryException implements CriuReport {
    */
   public CriuException(
       String message, Failure failure, CriuFailure criu, @Nullable Throwable cause) {
-    this(Reason.FAILED, message, failure, criu, cause);
-  }
-
-  /**
-   * Creates an exception of a type of its own.
-   *
-   * @param reason how CRIU failed
-   * @param message one sentence
-   * @param failure what was tried on which process, and the outcome
-   * @param criu what CRIU answered and logged
-   * @param cause what was caught, or null
-   */
-  protected CriuException(
-      Reason reason, String message, Failure failure, CriuFailure criu, @Nullable Throwable cause) {
-    this(reason, message, failure, criu, NO_SIGNAL, Set.of(), cause);
+    this(Reason.FAILED, message, failure, criu, NO_SIGNAL, Set.of(), List.of(), cause);
   }
 
   private CriuException(
@@ -70,11 +59,13 @@ public class CriuException extends FixAndRetryException implements CriuReport {
       CriuFailure criu,
       int signal,
       Set<String> capabilities,
+      List<UnsupportedResource> resources,
       @Nullable Throwable cause) {
     super(reason, message, failure, cause);
     this.criu = criu;
     this.signal = signal;
     this.capabilities = Set.copyOf(capabilities);
+    this.resources = List.copyOf(resources);
   }
 
   /**
@@ -88,7 +79,8 @@ public class CriuException extends FixAndRetryException implements CriuReport {
    */
   public static CriuException crashed(
       String message, Failure failure, CriuFailure criu, int signal) {
-    return new CriuException(Reason.CRASHED, message, failure, criu, signal, Set.of(), null);
+    return new CriuException(
+        Reason.CRASHED, message, failure, criu, signal, Set.of(), List.of(), null);
   }
 
   /**
@@ -104,7 +96,35 @@ public class CriuException extends FixAndRetryException implements CriuReport {
   public static CriuException missingCapability(
       String message, Failure failure, CriuFailure criu, Set<String> capabilities) {
     return new CriuException(
-        Reason.MISSING_CAPABILITY, message, failure, criu, NO_SIGNAL, capabilities, null);
+        Reason.MISSING_CAPABILITY,
+        message,
+        failure,
+        criu,
+        NO_SIGNAL,
+        capabilities,
+        List.of(),
+        null);
+  }
+
+  /**
+   * Creates the exception with reason {@link Reason#UNSUPPORTED_RESOURCE}.
+   *
+   * @param message one sentence
+   * @param failure what was tried on which process, and the outcome
+   * @param criu what CRIU answered and logged; {@link CriuFailure#NOT_STARTED} when it was not
+   *     started
+   * @param resources the resources that prevent the dump, at least one
+   * @param cause what was caught, or null
+   * @return the exception
+   */
+  public static CriuException unsupportedResource(
+      String message,
+      Failure failure,
+      CriuFailure criu,
+      List<UnsupportedResource> resources,
+      @Nullable Throwable cause) {
+    return new CriuException(
+        Reason.UNSUPPORTED_RESOURCE, message, failure, criu, NO_SIGNAL, Set.of(), resources, cause);
   }
 
   /**
@@ -118,13 +138,13 @@ public class CriuException extends FixAndRetryException implements CriuReport {
   }
 
   /**
-   * What CRIU answered and logged.
+   * Returns what CRIU answered and logged.
    *
-   * @return the data behind the message
+   * @return the data behind the message; never empty
    */
   @Override
-  public final CriuFailure criu() {
-    return criu;
+  public final Optional<CriuFailure> criu() {
+    return Optional.of(criu);
   }
 
   /**
@@ -143,5 +163,15 @@ public class CriuException extends FixAndRetryException implements CriuReport {
    */
   public final Set<String> capabilities() {
     return capabilities;
+  }
+
+  /**
+   * Returns the resources that prevent the dump.
+   *
+   * @return each descriptor, mapping or socket, with the option with which it is dumped; empty
+   *     unless the tree has an unsupported resource
+   */
+  public final List<UnsupportedResource> resources() {
+    return resources;
   }
 }

@@ -71,6 +71,16 @@ public abstract class GpuCheckpointException extends RuntimeException {
   }
 
   /**
+   * Returns what is known about the CRIU that failed.
+   *
+   * @return its answer and what matters of its log; empty unless CRIU failed, or was not started
+   *     because it could only have failed
+   */
+  public Optional<CriuFailure> criu() {
+    return Optional.empty();
+  }
+
+  /**
    * Returns where each member was left by a verb on several members.
    *
    * @return empty for a verb on a single process or an image, and when no member was touched

@@ -1,5 +1,7 @@
 package dev.gpuprocess.error;
 
+import java.util.List;
+import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -33,15 +35,21 @@ public class MachineUnfitException extends GpuCheckpointException {
      */
     CLASS_LOADING,
 
-    /** This machine lacks what the image needs. */
+    /**
+     * This machine lacks what the image needs. Nothing was touched, and CRIU was not started;
+     * {@link #differences()} lists it.
+     */
     MACHINE_MISMATCH,
 
     /**
      * The CPU of this machine lacks features of the CPU that the image was made on, or lays out its
-     * registers differently.
+     * registers differently; {@link #criu()} has what CRIU logged.
      */
     CPU_MISMATCH
   }
+
+  private final transient List<MachineDifference> differences;
+  private final transient @Nullable CriuFailure criu;
 
   /**
    * Creates the exception.
@@ -53,7 +61,7 @@ public class MachineUnfitException extends GpuCheckpointException {
    */
   public MachineUnfitException(
       Reason reason, String message, Failure failure, @Nullable Throwable cause) {
-    super(reason, message, failure, cause);
+    this(reason, message, failure, List.of(), null, cause);
   }
 
   /**
@@ -67,6 +75,45 @@ public class MachineUnfitException extends GpuCheckpointException {
     this(reason, message, failure, null);
   }
 
+  private MachineUnfitException(
+      Reason reason,
+      String message,
+      Failure failure,
+      List<MachineDifference> differences,
+      @Nullable CriuFailure criu,
+      @Nullable Throwable cause) {
+    super(reason, message, failure, cause);
+    this.differences = List.copyOf(differences);
+    this.criu = criu;
+  }
+
+  /**
+   * Creates the exception with reason {@link Reason#MACHINE_MISMATCH}.
+   *
+   * @param message one sentence
+   * @param failure what was tried on which process, and the outcome
+   * @param differences all that differs; at least one difference prevents the restore
+   * @return the exception
+   */
+  public static MachineUnfitException machineMismatch(
+      String message, Failure failure, List<MachineDifference> differences) {
+    return new MachineUnfitException(
+        Reason.MACHINE_MISMATCH, message, failure, differences, null, null);
+  }
+
+  /**
+   * Creates the exception with reason {@link Reason#CPU_MISMATCH}.
+   *
+   * @param message one sentence
+   * @param failure what was tried on which process, and the outcome
+   * @param criu what CRIU answered and logged
+   * @return the exception
+   */
+  public static MachineUnfitException cpuMismatch(
+      String message, Failure failure, CriuFailure criu) {
+    return new MachineUnfitException(Reason.CPU_MISMATCH, message, failure, List.of(), criu, null);
+  }
+
   /**
    * Returns what the machine lacks.
    *
@@ -75,5 +122,25 @@ public class MachineUnfitException extends GpuCheckpointException {
   @Override
   public final Reason reason() {
     return (Reason) super.reason();
+  }
+
+  /**
+   * Returns all in which this machine differs from the one that the image was made on.
+   *
+   * @return first what {@linkplain MachineDifference#prevents() prevents} the restore, then what
+   *     only is remarkable; empty unless the reason is {@link Reason#MACHINE_MISMATCH}
+   */
+  public final List<MachineDifference> differences() {
+    return differences;
+  }
+
+  /**
+   * Returns what CRIU answered and logged.
+   *
+   * @return empty unless the reason is {@link Reason#CPU_MISMATCH}
+   */
+  @Override
+  public final Optional<CriuFailure> criu() {
+    return Optional.ofNullable(criu);
   }
 }

@@ -6,8 +6,8 @@ import org.jspecify.annotations.Nullable;
 /**
  * A process of the tree in an image. Immutable.
  *
- * @param pid the pid that it had, and will have again; of an {@linkplain
- *     Manifest.Options#isIsolated isolated} process that in its own pid namespace
+ * @param pid the pid that it had, and will have again; of an {@linkplain Manifest#isolated
+ *     isolated} process that in its own pid namespace
  * @param parent its parent's pid, counted in the same way; 0 of the root
  * @param controllerPid the pid at which the controller that made the image saw it, where that is
  *     another; null otherwise

@@ -1,220 +1,79 @@
 package dev.gpuprocess.image;
 
-import dev.gpuprocess.internal.text.Label;
-import dev.gpuprocess.options.CgroupMode;
+import dev.gpuprocess.report.ProcessIdentity;
+import dev.gpuprocess.report.ProcessMember;
+import dev.gpuprocess.report.Step;
 import java.time.Instant;
-import java.util.HashSet;
 import java.util.List;
-import java.util.Map;
-import java.util.Objects;
-import java.util.Set;
-import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What an image contains ({@code manifest.json}).
+ * What an image says about itself, as its {@code manifest.json} records it. Immutable.
  *
- * @param formatVersion the format of the image: {@link #FORMAT}, {@link #FORMAT_WITH_MEMORY} for
- *     one with memory files, {@link #FORMAT_OF_JOB} for one of a process, {@link
- *     #FORMAT_WITH_PLUGIN} for one that a plugin of CRIU took part in
+ * @param formatVersion the format of the image: 1 for one of CRIU's files alone, 2 for one with
+ *     memory files, 3 for one of a tree in which other processes than the root use CUDA, or none
+ *     does, 4 for one that a plugin of CRIU took part in. Versions of this library that do not know
+ *     a format refuse it
  * @param created when the dump was made
- * @param pid the root of the process tree, and the pid it will have again; of an {@linkplain
- *     Options#isIsolated isolated} one the pid that its controller saw, while it has pid 1 inside
- * @param startTicks when that process started, in clock ticks since boot
+ * @param process the root of the process tree, with the pid it will have again; of an {@linkplain
+ *     #isolated isolated} one the pid that its controller saw, while it has pid 1 inside
  * @param commandLine its arguments, program first
- * @param gpuBytes how many bytes it held on each GPU, by UUID; empty where that was not known, and
- *     in the image of a process, whose members say it
+ * @param label the label that the dump was given; null for none
+ * @param isolated whether the process has a {@linkplain
+ *     dev.gpuprocess.options.LaunchOptions.Builder#isolated pid namespace of its own}, so that the
+ *     image can be restored many times at once
+ * @param plugin the plugin of CRIU that a restore needs, such as {@code amdgpu_plugin}; null for
+ *     none
  * @param cudaVersion the CUDA version that the driver supported, such as 13000 for CUDA 13.0
  * @param driverVersion the version of the NVIDIA driver, such as {@code 580.159.04}; empty where it
  *     was not known
  * @param criuVersion the version of the CRIU that wrote the images
  * @param kernel the kernel's release
- * @param options what a restore must know about the dump
- * @param label the label that the dump was given; null for none
  * @param files every file below {@code criu} and {@code gpu}
- * @param memory what the files below {@code gpu} hold; null where there are none
- * @param members the CUDA processes of the tree, where that is not its root alone; null otherwise
- * @param machine what else its processes depend on; null in images of earlier versions
+ * @param members the CUDA processes of the tree, checkpointed, with the pids that they had and will
+ *     have again; of an isolated process those in its own pid namespace. Their commands are empty
  * @param processes the processes of the tree, the root first, at most {@link ImageProcess#MOST};
- *     null where they could not be read, and in images of earlier versions
+ *     empty where they could not be read, and in images of earlier versions
  * @param steps what led into the image since the process ran, as far as the controller that made it
- *     did it, with the times of each member; null in images of earlier versions
+ *     did it, with the times of each member to the microsecond, and the pids that the controller
+ *     saw; CRIU's own dump is not among them, as it ends after the image has been described. Empty
+ *     in images of earlier versions
+ * @param machine what else its processes depend on; null in images of earlier versions
  */
 public record Manifest(
     int formatVersion,
     Instant created,
-    int pid,
-    long startTicks,
+    ProcessIdentity process,
     List<String> commandLine,
-    Map<String, Long> gpuBytes,
+    @Nullable String label,
+    boolean isolated,
+    @Nullable String plugin,
     int cudaVersion,
     String driverVersion,
     String criuVersion,
     String kernel,
-    Options options,
-    @Nullable String label,
     List<ImageFile> files,
-    @Nullable List<MemoryFile> memory,
-    @Nullable List<ImageMember> members,
-    @Nullable ImageMachine machine,
-    @Nullable List<ImageProcess> processes,
-    @Nullable List<ImageStep> steps) {
+    List<ProcessMember> members,
+    List<ImageProcess> processes,
+    List<Step> steps,
+    @Nullable ImageMachine machine) {
 
-  /** The format of images of CRIU's files alone. */
-  public static final int FORMAT = 1;
-
-  /** The format of images with memory files, which earlier versions cannot restore. */
-  public static final int FORMAT_WITH_MEMORY = 2;
-
-  /**
-   * The format of images of trees in which other processes than the root use CUDA, or none does,
-   * which earlier versions cannot restore. They may have memory files.
-   */
-  public static final int FORMAT_OF_JOB = 3;
-
-  /**
-   * The format of images of trees without CUDA processes that are restored with a plugin of CRIU,
-   * which earlier versions cannot do. They have no memory files.
-   */
-  public static final int FORMAT_WITH_PLUGIN = 4;
-
-  /**
-   * Checks that nothing is missing or impossible.
-   *
-   * @throws IllegalArgumentException when a value is impossible
-   * @throws NullPointerException when one is missing
-   */
+  /** Copies the lists. */
   public Manifest {
-    Objects.requireNonNull(created, "created");
-    Objects.requireNonNull(driverVersion, "driverVersion");
-    Objects.requireNonNull(criuVersion, "criuVersion");
-    Objects.requireNonNull(kernel, "kernel");
-    Objects.requireNonNull(options, "options");
     commandLine = List.copyOf(commandLine);
-    gpuBytes = ImageMember.holdings(gpuBytes);
     files = List.copyOf(files);
-    if (label != null) {
-      Label.require(label);
-    }
-    if (pid <= 1 || startTicks < 0 || cudaVersion < 0) {
-      throw new IllegalArgumentException(
-          "an image cannot be of pid %s, started at %s, with CUDA version %s"
-              .formatted(pid, startTicks, cudaVersion));
-    }
-    if (files.isEmpty() || files.stream().map(ImageFile::path).distinct().count() != files.size()) {
-      throw new IllegalArgumentException("the list of files is empty or names a file twice");
-    }
-    memory = memory == null ? null : List.copyOf(memory);
-    requireMemory(formatVersion, files, memory);
-    members = members == null ? null : List.copyOf(members);
-    requireMembers(formatVersion, members, gpuBytes);
-    requirePlugin(formatVersion, options.plugin(), members);
-    processes = processes == null ? null : List.copyOf(processes);
-    requireTree(processes);
-    steps = steps == null ? null : List.copyOf(steps);
-    if (members != null && !options.isIsolated()) {
-      members.stream().map(ImageMember::pid).filter(each -> each <= 1).forEach(Manifest::refuse);
-    }
-  }
-
-  /** The format, the list of files and the list of what they hold say the same. */
-  private static void requireMemory(
-      int format, List<ImageFile> files, @Nullable List<MemoryFile> memory) {
-    List<String> listed =
-        files.stream()
-            .map(ImageFile::path)
-            .filter(path -> path.startsWith(MemoryFile.DIRECTORY + "/"))
-            .sorted()
-            .toList();
-    List<String> described =
-        memory == null ? List.of() : memory.stream().map(MemoryFile::file).sorted().toList();
-    if (!listed.equals(described)
-        || (memory != null && memory.isEmpty())
-        || (format != FORMAT_OF_JOB && (memory != null) != (format == FORMAT_WITH_MEMORY))) {
-      throw new IllegalArgumentException(
-          "format %s has the memory files %s, and the list of files has %s"
-              .formatted(format, described, listed));
-    }
-    for (MemoryFile each : memory == null ? List.<MemoryFile>of() : memory) {
-      if (files.stream()
-          .anyMatch(file -> file.path().equals(each.file()) && file.bytes() != each.bytes())) {
-        throw new IllegalArgumentException(
-            "%s is not as long as the memory that it holds, %s bytes"
-                .formatted(each.file(), each.bytes()));
-      }
-    }
-  }
-
-  private static void requireMembers(
-      int format, @Nullable List<ImageMember> members, Map<String, Long> gpuBytes) {
-    if ((members != null) != (format >= FORMAT_OF_JOB)
-        || (members != null && !gpuBytes.isEmpty())) {
-      throw new IllegalArgumentException(
-          "format %s does not say this of CUDA processes".formatted(format));
-    }
-    if (members != null
-        && members.stream().map(ImageMember::pid).distinct().count() != members.size()) {
-      throw new IllegalArgumentException("a member is named twice");
-    }
-  }
-
-  private static void requirePlugin(
-      int format, @Nullable String plugin, @Nullable List<ImageMember> members) {
-    if ((plugin != null) != (format == FORMAT_WITH_PLUGIN)
-        || (plugin != null && !List.of().equals(members))) {
-      throw new IllegalArgumentException(
-          "format %s does not say this of plugins".formatted(format));
-    }
-  }
-
-  /** One root, and each process once, behind its parent. */
-  private static void requireTree(@Nullable List<ImageProcess> processes) {
-    if (processes == null) {
-      return;
-    }
-    Set<Integer> known = new HashSet<>();
-    for (ImageProcess each : processes) {
-      if ((known.isEmpty() ? each.parent() != 0 : !known.contains(each.parent()))
-          || !known.add(each.pid())) {
-        throw new IllegalArgumentException("the process " + each.pid() + " is not of one tree");
-      }
-    }
-    if (known.isEmpty() || known.size() > ImageProcess.MOST) {
-      throw new IllegalArgumentException("an image cannot name " + known.size() + " processes");
-    }
+    members = List.copyOf(members);
+    processes = List.copyOf(processes);
+    steps = List.copyOf(steps);
   }
 
   /**
-   * Whether it can only be restored as a process.
+   * The pid of the root.
    *
-   * @return true when other processes than the root use CUDA, or none does
+   * @return as in {@link #process()}
    */
-  public boolean isOfJob() {
-    return members != null;
-  }
-
-  /**
-   * The CUDA processes of the tree.
-   *
-   * @return the root alone for the image of a process
-   */
-  public List<ImageMember> cudaProcesses() {
-    return members == null ? List.of(new ImageMember(pid, startTicks, gpuBytes)) : members;
-  }
-
-  /** Only a tree with a pid namespace of its own has the process 1. */
-  private static void refuse(int first) {
-    throw new IllegalArgumentException(
-        "an image of a process that is not isolated cannot have the member " + first);
-  }
-
-  /**
-   * The memory files.
-   *
-   * @return empty where there are none
-   */
-  public List<MemoryFile> memoryFiles() {
-    return memory == null ? List.of() : memory;
+  public int pid() {
+    return process.pid();
   }
 
   /**
@@ -227,108 +86,11 @@ public record Manifest(
   }
 
   /**
-   * What a restore must know about the dump.
+   * The files that hold memory apart from CRIU's files.
    *
-   * @param shellJob whether the root was not the leader of its session
-   * @param tcpEstablished whether connected TCP sockets were kept
-   * @param tcpClose whether connected TCP sockets come back closed
-   * @param externalUnixSockets whether UNIX sockets could be connected to the outside
-   * @param fileLocks whether file locks were kept
-   * @param allowUprobes whether uprobes were accepted
-   * @param emptyNetworkNamespace whether the network namespace comes back empty
-   * @param externalMounts whether external mounts were found without being named
-   * @param sharedMounts whether external mounts could be shared
-   * @param masterMounts whether external mounts could be slaves
-   * @param fileSystems types of file systems that were dumped although CRIU does not know them
-   * @param cgroups the name of a {@link CgroupMode}, empty where CRIU decided
-   * @param hostMounts of an {@linkplain dev.gpuprocess.options.LaunchOptions.Builder#isolated
-   *     isolated} process the mount points at which it has what the host has there; null for any
-   *     other
-   * @param plugin the plugin of CRIU that a restore needs, such as {@code amdgpu_plugin}; null for
-   *     none
+   * @return empty where there are none
    */
-  public record Options(
-      boolean shellJob,
-      boolean tcpEstablished,
-      boolean tcpClose,
-      boolean externalUnixSockets,
-      boolean fileLocks,
-      boolean allowUprobes,
-      boolean emptyNetworkNamespace,
-      boolean externalMounts,
-      boolean sharedMounts,
-      boolean masterMounts,
-      List<String> fileSystems,
-      String cgroups,
-      @Nullable List<String> hostMounts,
-      @Nullable String plugin) {
-
-    private static final Pattern PLUGIN = Pattern.compile("[a-z][a-z0-9_]{0,63}");
-
-    private static final Pattern FILE_SYSTEM = Pattern.compile("[a-z][a-z0-9_.-]{0,31}");
-
-    /**
-     * Checks that nothing is missing or impossible.
-     *
-     * @throws IllegalArgumentException when a value is impossible
-     */
-    public Options {
-      fileSystems = List.copyOf(fileSystems);
-      if (fileSystems.stream().distinct().count() != fileSystems.size()
-          || !fileSystems.stream().allMatch(type -> FILE_SYSTEM.matcher(type).matches())) {
-        throw new IllegalArgumentException("these are not types of file systems: " + fileSystems);
-      }
-      if (!cgroups.isEmpty()) {
-        CgroupMode unused = CgroupMode.valueOf(cgroups);
-      }
-      hostMounts = hostMounts == null ? null : List.copyOf(hostMounts);
-      if (hostMounts != null && !hostMounts.stream().allMatch(point -> point.startsWith("/"))) {
-        throw new IllegalArgumentException("these are not mount points: " + hostMounts);
-      }
-      if (plugin != null && !PLUGIN.matcher(plugin).matches()) {
-        throw new IllegalArgumentException("this is not the name of a plugin: " + plugin);
-      }
-    }
-
-    /** Of a process that is not isolated and needs no plugin; the parameters are the first ones. */
-    public Options(
-        boolean shellJob,
-        boolean tcpEstablished,
-        boolean tcpClose,
-        boolean externalUnixSockets,
-        boolean fileLocks,
-        boolean allowUprobes,
-        boolean emptyNetworkNamespace,
-        boolean externalMounts,
-        boolean sharedMounts,
-        boolean masterMounts,
-        List<String> fileSystems,
-        String cgroups) {
-      this(
-          shellJob,
-          tcpEstablished,
-          tcpClose,
-          externalUnixSockets,
-          fileLocks,
-          allowUprobes,
-          emptyNetworkNamespace,
-          externalMounts,
-          sharedMounts,
-          masterMounts,
-          fileSystems,
-          cgroups,
-          null,
-          null);
-    }
-
-    /**
-     * Whether the process has a pid namespace of its own, so that the image can be restored many
-     * times at once.
-     *
-     * @return whether it was launched isolated
-     */
-    public boolean isIsolated() {
-      return hostMounts != null;
-    }
+  public List<ImageFile> memoryFiles() {
+    return files.stream().filter(ImageFile::isMemory).toList();
   }
 }

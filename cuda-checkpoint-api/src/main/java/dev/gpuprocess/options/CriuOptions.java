@@ -41,6 +41,9 @@ public final class CriuOptions {
         unprivileged() && cgroups().isPresent(),
         "cgroups cannot be handled without the rights of root: set unprivileged or cgroups");
     refuse(
+        set.cgroups == CgroupMode.IGNORE && set.namesCgroups(),
+        "cgroups that are ignored have no roots, properties, controllers or yard");
+    refuse(
         emptyNetworkNamespace() && joinedNamespaces().containsKey("net"),
         "a tree has one network namespace: set emptyNetworkNamespace or join one");
   }
@@ -113,9 +116,9 @@ public final class CriuOptions {
     return set.fileLocks;
   }
 
-  /** {@return how open files are recognized; empty for CRIU's default} */
-  public Optional<FileValidation> fileValidation() {
-    return Optional.ofNullable(set.fileValidation);
+  /** {@return whether open files are recognized by their size alone} */
+  public boolean compareFilesBySize() {
+    return set.compareFilesBySize;
   }
 
   /** {@return whether open files whose name was removed get a temporary one} */
@@ -153,14 +156,56 @@ public final class CriuOptions {
     return set.external;
   }
 
-  /** {@return how mounts are handled} */
-  public Mounts mounts() {
-    return set.mounts;
+  /** {@return whether external bind mounts are detected and restored without being named} */
+  public boolean externalMounts() {
+    return set.externalMounts;
+  }
+
+  /** {@return whether external mounts may share their peer group with the outside} */
+  public boolean sharedMounts() {
+    return set.sharedMounts;
+  }
+
+  /** {@return whether external mounts may be slaves of an outside mount} */
+  public boolean masterMounts() {
+    return set.masterMounts;
+  }
+
+  /** {@return mount points that are left out} */
+  public List<Path> skippedMounts() {
+    return set.skippedMounts;
+  }
+
+  /** {@return types of file systems that are handled although CRIU does not know them} */
+  public List<String> fileSystems() {
+    return set.fileSystems;
   }
 
   /** {@return how cgroups are handled; empty for CRIU's default} */
-  public Optional<Cgroups> cgroups() {
-    return Optional.ofNullable(set.cgroups);
+  public Optional<CgroupMode> cgroups() {
+    return set.cgroups == null && set.namesCgroups()
+        ? Optional.of(CgroupMode.SOFT)
+        : Optional.ofNullable(set.cgroups);
+  }
+
+  /** {@return where the tree's cgroups are put, by controller; the empty name for all others} */
+  public Map<String, String> cgroupRoots() {
+    return set.cgroupRoots;
+  }
+
+  /** {@return which properties of cgroups are dumped; empty for those that CRIU knows} */
+  public Optional<String> cgroupProperties() {
+    return Optional.ofNullable(set.cgroupProperties);
+  }
+
+  /** {@return the only cgroup controllers that are dumped; empty for all} */
+  public List<String> cgroupControllers() {
+    return set.cgroupControllers;
+  }
+
+  /** {@return where the cgroup file systems are already mounted} */
+  public Optional<Path> cgroupYard() {
+    return Optional.ofNullable(set.cgroupYard);
   }
 
   /** {@return which properties of the CPU must match; empty for the default} */
@@ -258,7 +303,7 @@ public final class CriuOptions {
     private boolean externalUnixSockets;
     private boolean emptyNetworkNamespace;
     private boolean fileLocks;
-    private @Nullable FileValidation fileValidation;
+    private boolean compareFilesBySize;
     private boolean linkRemap;
     private long ghostLimit = 64L << 20;
     private boolean ghostFiemap;
@@ -266,8 +311,16 @@ public final class CriuOptions {
     private boolean forceIrmap;
     private List<Path> irmapScanPaths = List.of();
     private List<External> external = List.of();
-    private Mounts mounts = Mounts.STRICT;
-    private @Nullable Cgroups cgroups;
+    private boolean externalMounts;
+    private boolean sharedMounts;
+    private boolean masterMounts;
+    private List<Path> skippedMounts = List.of();
+    private List<String> fileSystems = List.of();
+    private @Nullable CgroupMode cgroups;
+    private Map<String, String> cgroupRoots = Map.of();
+    private @Nullable String cgroupProperties;
+    private List<String> cgroupControllers = List.of();
+    private @Nullable Path cgroupYard;
     private @Nullable CpuCheck cpuCheck;
     private boolean allowUprobes;
     private @Nullable Path freezeCgroup;
@@ -287,6 +340,13 @@ public final class CriuOptions {
     private boolean skipFileModeCheck;
 
     private Builder() {}
+
+    private boolean namesCgroups() {
+      return !cgroupRoots.isEmpty()
+          || cgroupProperties != null
+          || !cgroupControllers.isEmpty()
+          || cgroupYard != null;
+    }
 
     private static <T> List<T> with(List<T> before, T[] more) {
       return Stream.concat(before.stream(), Stream.of(more)).toList();
@@ -392,14 +452,15 @@ public final class CriuOptions {
     }
 
     /**
-     * How a restore recognizes that a file is still the one that was open (CRIU {@code
-     * file-validation}).
+     * Whether a restore recognizes by its size alone that a file is still the one that was open
+     * (CRIU {@code file-validation filesize}).
      *
-     * @param fileValidation the new value; by default CRIU decides
+     * @param compareFilesBySize the new value; false by default: ELF files are recognized by their
+     *     build id, and others by their size
      * @return this builder
      */
-    public Builder fileValidation(FileValidation fileValidation) {
-      this.fileValidation = fileValidation;
+    public Builder compareFilesBySize(boolean compareFilesBySize) {
+      this.compareFilesBySize = compareFilesBySize;
       return this;
     }
 
@@ -494,25 +555,125 @@ public final class CriuOptions {
     }
 
     /**
-     * How the mounts of a tree with a mount namespace of its own are handled.
+     * Whether external bind mounts of a tree with a mount namespace of its own are detected and
+     * restored without being named (CRIU {@code external mnt[]}). Otherwise CRIU refuses a mount
+     * that leads outside, unless {@link External#mount} names it.
      *
-     * @param mounts the new value; {@link Mounts#STRICT} by default
+     * @param externalMounts the new value; false by default
      * @return this builder
      */
-    public Builder mounts(Mounts mounts) {
-      this.mounts = mounts;
+    public Builder externalMounts(boolean externalMounts) {
+      this.externalMounts = externalMounts;
       return this;
     }
 
     /**
-     * How cgroups are handled. Excludes {@link #unprivileged}.
+     * Whether external mounts may share their peer group with the outside (CRIU {@code
+     * enable-external-sharing}).
+     *
+     * @param sharedMounts the new value; false by default
+     * @return this builder
+     */
+    public Builder sharedMounts(boolean sharedMounts) {
+      this.sharedMounts = sharedMounts;
+      return this;
+    }
+
+    /**
+     * Whether external mounts may be slaves of an outside mount (CRIU {@code
+     * enable-external-masters}).
+     *
+     * @param masterMounts the new value; false by default
+     * @return this builder
+     */
+    public Builder masterMounts(boolean masterMounts) {
+      this.masterMounts = masterMounts;
+      return this;
+    }
+
+    /**
+     * Adds mount points that are left out (CRIU {@code skip-mnt}).
+     *
+     * @param more in addition to what was added before; none by default
+     * @return this builder
+     */
+    public Builder skipMounts(Path... more) {
+      this.skippedMounts = with(skippedMounts, more);
+      return this;
+    }
+
+    /**
+     * Adds types of file systems that are handled although CRIU does not know them (CRIU {@code
+     * enable-fs}).
+     *
+     * @param more such as {@code squashfs}, or {@code all} for every type, in addition to what was
+     *     added before; none by default
+     * @return this builder
+     */
+    public Builder fileSystems(String... more) {
+      this.fileSystems = with(fileSystems, more);
+      return this;
+    }
+
+    /**
+     * How cgroups are handled (CRIU {@code manage-cgroups}). Has no effect on a tree that is in the
+     * same cgroup as CRIU. Excludes {@link #unprivileged}.
      *
      * @param cgroups the new value; by default CRIU decides, which means {@link
      *     dev.gpuprocess.options.CgroupMode#SOFT}
      * @return this builder
      */
-    public Builder cgroups(Cgroups cgroups) {
+    public Builder cgroups(CgroupMode cgroups) {
       this.cgroups = cgroups;
+      return this;
+    }
+
+    /**
+     * Puts the tree's cgroups below another cgroup (CRIU {@code cgroup-root}). Excludes {@link
+     * CgroupMode#IGNORE} and {@link #unprivileged}, as the other details of cgroups do.
+     *
+     * @param controller such as {@code cpu}; empty for all that have no root of their own
+     * @param path such as {@code /processes/42}
+     * @return this builder
+     */
+    public Builder cgroupRoot(String controller, String path) {
+      Map<String, String> all = new TreeMap<>(cgroupRoots);
+      all.put(controller, path);
+      this.cgroupRoots = Collections.unmodifiableMap(all);
+      return this;
+    }
+
+    /**
+     * Which properties of cgroups are dumped (CRIU {@code cgroup-props}).
+     *
+     * @param notation in CRIU's own notation; by default those that CRIU knows
+     * @return this builder
+     */
+    public Builder cgroupProperties(String notation) {
+      this.cgroupProperties = notation;
+      return this;
+    }
+
+    /**
+     * Adds cgroup controllers that alone are dumped (CRIU {@code cgroup-dump-controller}).
+     *
+     * @param more such as {@code cpu}, in addition to what was added before; by default all are
+     *     dumped
+     * @return this builder
+     */
+    public Builder cgroupControllers(String... more) {
+      this.cgroupControllers = with(cgroupControllers, more);
+      return this;
+    }
+
+    /**
+     * Where the cgroup file systems are already mounted (CRIU {@code cgroup-yard}).
+     *
+     * @param directory by default CRIU mounts them
+     * @return this builder
+     */
+    public Builder cgroupYard(Path directory) {
+      this.cgroupYard = directory;
       return this;
     }
 

@@ -121,41 +121,40 @@ public final class LaunchOptions {
     return String.join(" ", set.command);
   }
 
-  /**
-   * Where output goes. Immutable.
-   *
-   * @param kind what it is
-   * @param file the file; null for what is none
-   */
-  public record Output(Kind kind, @Nullable Path file) {
+  /** Where output goes. Immutable. */
+  public static final class Output {
 
-    /** What output goes into. */
-    public enum Kind {
-      /** {@code /dev/null}. */
-      NOWHERE,
-      /** A file that is emptied, or created. */
-      FILE,
-      /** The end of a file, which is created when needed. */
-      END_OF_FILE,
-      /** A pipe to this JVM. */
-      CALLER
+    private static final Output NOWHERE = new Output(null, false, false);
+    private static final Output TO_CALLER = new Output(null, false, true);
+
+    private final @Nullable Path file;
+    private final boolean appends;
+    private final boolean toCaller;
+
+    private Output(@Nullable Path file, boolean appends, boolean toCaller) {
+      this.file = file;
+      this.appends = appends;
+      this.toCaller = toCaller;
     }
 
-    /**
-     * Checks that there is a file where one is needed.
-     *
-     * @throws IllegalArgumentException when there is one too few or too many
-     */
-    public Output {
-      boolean needed = kind == Kind.FILE || kind == Kind.END_OF_FILE;
-      if (needed != (file != null)) {
-        throw new IllegalArgumentException("output to %s with the file %s".formatted(kind, file));
-      }
+    /** {@return the file that the process writes; empty for none} */
+    public Optional<Path> file() {
+      return Optional.ofNullable(file);
+    }
+
+    /** {@return whether what is in the file stays, and output goes behind it} */
+    public boolean appends() {
+      return appends;
+    }
+
+    /** {@return whether output goes through a pipe to this JVM} */
+    public boolean isToCaller() {
+      return toCaller;
     }
 
     /** {@return output that is discarded} */
     public static Output nowhere() {
-      return new Output(Kind.NOWHERE, null);
+      return NOWHERE;
     }
 
     /**
@@ -166,7 +165,7 @@ public final class LaunchOptions {
      * @return output into it
      */
     public static Output to(Path file) {
-      return new Output(Kind.FILE, file);
+      return new Output(file, false, false);
     }
 
     /**
@@ -176,7 +175,7 @@ public final class LaunchOptions {
      * @return output behind what is in it
      */
     public static Output appendTo(Path file) {
-      return new Output(Kind.END_OF_FILE, file);
+      return new Output(file, true, false);
     }
 
     /**
@@ -187,7 +186,7 @@ public final class LaunchOptions {
      * @return output to the caller
      */
     public static Output toCaller() {
-      return new Output(Kind.CALLER, null);
+      return TO_CALLER;
     }
   }
 

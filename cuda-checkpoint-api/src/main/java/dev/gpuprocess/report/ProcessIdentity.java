@@ -19,8 +19,8 @@ public record ProcessIdentity(int pid, long startTicks) {
    *
    * @param pid any number
    * @return its identity; empty when the process does not exist; a zombie still has one
-   * @throws dev.gpuprocess.error.ProcessUnreadableException when {@code /proc} cannot be read, for
-   *     example because this JVM has too many files open
+   * @throws dev.gpuprocess.error.RetryLaterException with reason PROCESS_UNREADABLE when {@code
+   *     /proc} cannot be read, for example because this JVM has too many files open
    */
   public static Optional<ProcessIdentity> of(long pid) {
     return ProcFs.stat(pid).map(stat -> new ProcessIdentity(stat.pid(), stat.startTicks()));
@@ -31,7 +31,8 @@ public record ProcessIdentity(int pid, long startTicks) {
    * as one of its other threads does.
    *
    * @return false when it ended, is a zombie, or its pid belongs to another process now
-   * @throws dev.gpuprocess.error.ProcessUnreadableException when {@code /proc} cannot be read
+   * @throws dev.gpuprocess.error.RetryLaterException with reason PROCESS_UNREADABLE when {@code
+   *     /proc} cannot be read
    */
   public boolean isAlive() {
     return ProcFs.stat(pid)

@@ -349,7 +349,9 @@ public abstract class CriuDriverContract {
               CriuException.class,
               () -> driver().dump(dumpOf(workload.identity()), DumpListener.NONE));
       assertTrue(e.getMessage().contains("CriuOptions.tcpEstablished(true)"), e.getMessage());
-      assertTrue(e.criu().firstError().contains("Connected TCP socket"), e.criu()::firstError);
+      assertTrue(
+          e.criu().orElseThrow().firstError().contains("Connected TCP socket"),
+          e.criu().orElseThrow()::firstError);
       assertTrue(workload.identity().isAlive());
     }
   }

@@ -16,7 +16,6 @@ import dev.gpuprocess.cuda.CudaDriver;
 import dev.gpuprocess.cuda.CudaResult;
 import dev.gpuprocess.cuda.Gpu;
 import dev.gpuprocess.cuda.GpuInventory;
-import dev.gpuprocess.cuda.GpuPair;
 import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.fixtures.Counter;
@@ -31,11 +30,13 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Supplier;
+import java.util.stream.Collectors;
 import org.junit.jupiter.api.Test;
 
 /**
@@ -84,8 +85,12 @@ public abstract class CudaDriverContract {
     return driver().checkpoint((int) workload.pid());
   }
 
-  private CudaResult restore(Workload workload, GpuPair... pairs) {
-    return driver().restore((int) workload.pid(), List.of(pairs));
+  private CudaResult restore(Workload workload) {
+    return restore(workload, Map.of());
+  }
+
+  private CudaResult restore(Workload workload, Map<GpuUuid, GpuUuid> pairs) {
+    return driver().restore((int) workload.pid(), pairs);
   }
 
   private CudaResult unlock(Workload workload) {
@@ -346,10 +351,8 @@ public abstract class CudaDriverContract {
       assertEquals(101, counter.increment());
       assertMoves(lock(counter), counter, ProcessState.LOCKED);
       assertMoves(checkpoint(counter), counter, ProcessState.CHECKPOINTED);
-      GpuPair[] same =
-          inventory().gpus().orElseThrow().stream()
-              .map(gpu -> new GpuPair(gpu.uuid(), gpu.uuid()))
-              .toArray(GpuPair[]::new);
+      Map<GpuUuid, GpuUuid> same =
+          inventory().gpus().orElseThrow().stream().collect(Collectors.toMap(Gpu::uuid, Gpu::uuid));
       assertMoves(restore(counter, same), counter, ProcessState.LOCKED);
       assertMoves(unlock(counter), counter, ProcessState.RUNNING);
       assertEquals(102, counter.increment());
@@ -365,7 +368,7 @@ public abstract class CudaDriverContract {
       assertMoves(checkpoint(counter), counter, ProcessState.CHECKPOINTED);
       assertStays(
           CudaResult.INVALID_VALUE,
-          restore(counter, new GpuPair(nowhere, here)),
+          restore(counter, Map.of(nowhere, here)),
           counter,
           ProcessState.CHECKPOINTED);
       assertMoves(restore(counter), counter, ProcessState.LOCKED);
@@ -385,9 +388,7 @@ public abstract class CudaDriverContract {
       assertMoves(lock(counter), counter, ProcessState.LOCKED);
       assertMoves(checkpoint(counter), counter, ProcessState.CHECKPOINTED);
       assertMoves(
-          restore(counter, new GpuPair(first, second), new GpuPair(second, first)),
-          counter,
-          ProcessState.LOCKED);
+          restore(counter, Map.of(first, second, second, first)), counter, ProcessState.LOCKED);
       assertEquals(
           before.equals(first.text()) ? second : first, gpuOf(counter), "it is on the other GPU");
       assertMoves(checkpoint(counter), counter, ProcessState.CHECKPOINTED);

@@ -1,10 +1,10 @@
 package dev.gpuprocess.contract;
 
-import dev.gpuprocess.image.ImageFile;
-import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.image.ImageDirectory;
 import dev.gpuprocess.internal.image.StagedImage;
 import dev.gpuprocess.internal.image.VerifiedImage;
+import dev.gpuprocess.internal.manifest.ChecksummedFile;
+import dev.gpuprocess.internal.manifest.ManifestData;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.report.ProcessIdentity;
@@ -22,8 +22,8 @@ import java.util.Map;
 /** Durable, verified images of processes that have nothing on a GPU. */
 public final class PlainImage {
 
-  private static final Manifest.Options SHELL_JOB =
-      new Manifest.Options(
+  private static final ManifestData.Options SHELL_JOB =
+      new ManifestData.Options(
           true, false, false, false, false, false, false, false, false, false, List.of(), "");
 
   private PlainImage() {}
@@ -44,9 +44,9 @@ public final class PlainImage {
     }
   }
 
-  public static Manifest manifest(ProcessIdentity process, List<ImageFile> files) {
-    return new Manifest(
-        Manifest.FORMAT,
+  public static ManifestData manifest(ProcessIdentity process, List<ChecksummedFile> files) {
+    return new ManifestData(
+        ManifestData.FORMAT,
         Instant.now(),
         process.pid(),
         process.startTicks(),

@@ -1,7 +1,7 @@
 package dev.gpuprocess.internal.call;
 
-import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.proc.DiskWrites;
+import dev.gpuprocess.internal.proc.ProcessUnreadableException;
 import dev.gpuprocess.internal.time.Durations;
 import java.nio.file.Path;
 import java.time.Duration;

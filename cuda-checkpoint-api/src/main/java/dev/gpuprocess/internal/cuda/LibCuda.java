@@ -3,23 +3,22 @@ package dev.gpuprocess.internal.cuda;
 import dev.gpuprocess.cuda.CudaAnswer;
 import dev.gpuprocess.cuda.CudaDriver;
 import dev.gpuprocess.cuda.CudaResult;
-import dev.gpuprocess.cuda.GpuPair;
+import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.MachineUnfitException;
-import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.launch.CudaCall;
 import dev.gpuprocess.internal.launch.CudaCall.Answer;
 import dev.gpuprocess.internal.launch.CudaJobFile;
 import dev.gpuprocess.internal.linux.OpenedFile;
+import dev.gpuprocess.internal.proc.ProcessUnreadableException;
 import dev.gpuprocess.internal.text.Printable;
 import java.io.IOException;
 import java.lang.ref.Reference;
 import java.nio.ByteBuffer;
 import java.nio.file.FileSystemException;
 import java.nio.file.Path;
-import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.ConcurrentHashMap;
@@ -122,7 +121,7 @@ public final class LibCuda implements CudaDriver {
         "cuCheckpointProcessLock",
         pid,
         timeoutMs,
-        List.of(),
+        Map.of(),
         cuda -> {
           Pointer args = zeroed(cuda, ARGS_BYTES);
           args.putInt(0, timeoutMs);
@@ -136,12 +135,12 @@ public final class LibCuda implements CudaDriver {
         "cuCheckpointProcessCheckpoint",
         pid,
         0,
-        List.of(),
+        Map.of(),
         cuda -> cuda.cuCheckpointProcessCheckpoint(pid, null));
   }
 
   @Override
-  public CudaResult restore(int pid, List<GpuPair> pairs) {
+  public CudaResult restore(int pid, Map<GpuUuid, GpuUuid> pairs) {
     return move(
         "cuCheckpointProcessRestore",
         pid,
@@ -153,12 +152,13 @@ public final class LibCuda implements CudaDriver {
                 : restoreElsewhere(cuda, pid, pairs));
   }
 
-  private static int restoreElsewhere(CudaFunctions cuda, int pid, List<GpuPair> pairs) {
+  private static int restoreElsewhere(CudaFunctions cuda, int pid, Map<GpuUuid, GpuUuid> pairs) {
     Pointer block = zeroed(cuda, PAIR_BYTES * pairs.size());
-    for (int i = 0; i < pairs.size(); i++) {
-      long at = (long) i * PAIR_BYTES;
-      block.put(at, pairs.get(i).from().bytes(), 0, UUID_BYTES);
-      block.put(at + UUID_BYTES, pairs.get(i).to().bytes(), 0, UUID_BYTES);
+    long at = 0;
+    for (Map.Entry<GpuUuid, GpuUuid> pair : pairs.entrySet()) {
+      block.put(at, pair.getKey().bytes(), 0, UUID_BYTES);
+      block.put(at + UUID_BYTES, pair.getValue().bytes(), 0, UUID_BYTES);
+      at += PAIR_BYTES;
     }
     Pointer args = zeroed(cuda, ARGS_BYTES);
     args.putPointer(0, block);
@@ -177,13 +177,13 @@ public final class LibCuda implements CudaDriver {
         "cuCheckpointProcessUnlock",
         pid,
         0,
-        List.of(),
+        Map.of(),
         cuda -> cuda.cuCheckpointProcessUnlock(pid, null));
   }
 
   private Answer read(
       String function, int pid, ToIntBiFunction<CudaFunctions, IntByReference> body) {
-    return withJobFile(function, pid, 0, List.of())
+    return withJobFile(function, pid, 0, Map.of())
         .orElseGet(
             () -> {
               IntByReference value = new IntByReference();
@@ -196,7 +196,7 @@ public final class LibCuda implements CudaDriver {
       String function,
       int pid,
       int timeoutMs,
-      List<GpuPair> pairs,
+      Map<GpuUuid, GpuUuid> pairs,
       ToIntFunction<CudaFunctions> body) {
     return result(
         withJobFile(function, pid, timeoutMs, pairs)
@@ -210,12 +210,12 @@ public final class LibCuda implements CudaDriver {
    * @return empty if the process has no job file, or this driver uses none
    */
   private Optional<Answer> withJobFile(
-      String function, int pid, int timeoutMs, List<GpuPair> pairs) {
+      String function, int pid, int timeoutMs, Map<GpuUuid, GpuUuid> pairs) {
     if (!keepsJobFiles()) {
       return Optional.empty();
     }
     ByteBuffer all = ByteBuffer.allocate(PAIR_BYTES * pairs.size());
-    pairs.forEach(pair -> all.put(pair.from().bytes()).put(pair.to().bytes()));
+    pairs.forEach((from, to) -> all.put(from.bytes()).put(to.bytes()));
     try {
       Optional<OpenedFile> jobFile = jobFile(pid);
       if (jobFile.isEmpty()) {

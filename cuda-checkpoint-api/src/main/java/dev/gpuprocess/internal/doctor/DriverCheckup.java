@@ -75,7 +75,7 @@ final class DriverCheckup {
         "cuCheckpointProcessGetRestoreThreadId", () -> cuda.getRestoreThreadId(NO_PROCESS));
     functions.put("cuCheckpointProcessLock", () -> cuda.lock(NO_PROCESS, 1));
     functions.put("cuCheckpointProcessCheckpoint", () -> cuda.checkpoint(NO_PROCESS));
-    functions.put("cuCheckpointProcessRestore", () -> cuda.restore(NO_PROCESS, List.of()));
+    functions.put("cuCheckpointProcessRestore", () -> cuda.restore(NO_PROCESS, Map.of()));
     functions.put("cuCheckpointProcessUnlock", () -> cuda.unlock(NO_PROCESS));
     functions.forEach(
         (name, call) ->

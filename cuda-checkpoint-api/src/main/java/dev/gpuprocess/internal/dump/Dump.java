@@ -2,7 +2,6 @@ package dev.gpuprocess.internal.dump;
 
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.ImageException;
-import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.call.BoundedDiskTask;
 import dev.gpuprocess.internal.call.Stop;
@@ -19,6 +18,7 @@ import dev.gpuprocess.internal.image.ImagePlace;
 import dev.gpuprocess.internal.image.LogDirectory;
 import dev.gpuprocess.internal.image.StagedImage;
 import dev.gpuprocess.internal.launch.LaunchedRoot;
+import dev.gpuprocess.internal.manifest.ManifestData;
 import dev.gpuprocess.internal.state.ImageEntry;
 import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.internal.time.WorkLimit;
@@ -165,7 +165,7 @@ public final class Dump {
     DumpCheck check =
         new DumpCheck(context, root, members, directory, inTime, false, tree.plugin());
     check.requireSupported(criu, operation.failure(null, stateOnFailure()));
-    Manifest.Options kept = ManifestOptions.of(options, root, isolation, tree.plugin());
+    ManifestData.Options kept = ManifestOptions.of(options, root, isolation, tree.plugin());
     Path place = disk.run("find place", () -> place(directory), found -> {});
     children.release(holders, steps);
     LogDirectory log = LogDirectory.planned("dump");

@@ -2,11 +2,11 @@ package dev.gpuprocess.internal.dump;
 
 import dev.gpuprocess.cuda.GpuReading;
 import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.CriuFailure;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.UnsupportedResource;
-import dev.gpuprocess.error.UnsupportedResourceException;
 import dev.gpuprocess.internal.call.BoundedDiskTask;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.extras.EmbeddedJobFile;
@@ -197,7 +197,7 @@ public final class DumpCheck {
     }
     List<UnsupportedResource> resources =
         certain.stream().flatMap(finding -> Stream.ofNullable(finding.resource())).toList();
-    throw new UnsupportedResourceException(
+    throw CriuException.unsupportedResource(
         "process %s cannot be dumped: %s".formatted(process.pid(), text(certain)),
         failure,
         CriuFailure.NOT_STARTED,

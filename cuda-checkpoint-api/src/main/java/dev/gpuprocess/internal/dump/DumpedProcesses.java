@@ -1,12 +1,12 @@
 package dev.gpuprocess.internal.dump;
 
-import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.image.ImageProcess;
 import dev.gpuprocess.image.ImageProcess.Role;
 import dev.gpuprocess.internal.engine.TrackedTree;
 import dev.gpuprocess.internal.proc.Environment;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.internal.proc.ProcessUnreadableException;
 import dev.gpuprocess.internal.text.Printable;
 import java.util.LinkedHashMap;
 import java.util.List;

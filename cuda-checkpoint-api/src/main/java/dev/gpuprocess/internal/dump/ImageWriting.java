@@ -1,18 +1,19 @@
 package dev.gpuprocess.internal.dump;
 
-import dev.gpuprocess.error.CriuReport;
+import dev.gpuprocess.error.CriuFailure;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.Fate;
+import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageKeptException;
 import dev.gpuprocess.image.DumpReport;
-import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.ImageMachine;
-import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.call.BoundedDiskTask;
 import dev.gpuprocess.internal.extras.ImageExtras;
 import dev.gpuprocess.internal.image.ImageDirectory;
 import dev.gpuprocess.internal.image.StagedImage;
 import dev.gpuprocess.internal.machine.MachineSurvey;
+import dev.gpuprocess.internal.manifest.ChecksummedFile;
+import dev.gpuprocess.internal.manifest.ManifestData;
 import dev.gpuprocess.internal.pool.HostMemoryPool;
 import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.report.ProcessIdentity;
@@ -38,18 +39,22 @@ final class ImageWriting implements DumpListener {
   private final Dump dump;
   private final CriuDriver criu;
   private final StagedImage image;
-  private final Manifest.Options kept;
+  private final ManifestData.Options kept;
   private final BoundedDiskTask disk;
   private final ProcessIdentity root;
   private final SaveFileSteps saveFiles;
 
   // The outcome of post-dump.
-  private @Nullable Function<List<ImageFile>, Manifest> manifest;
+  private @Nullable Function<List<ChecksummedFile>, ManifestData> manifest;
   private @Nullable ImageDirectory published;
   private @Nullable RuntimeException notSealed;
 
   ImageWriting(
-      Dump dump, CriuDriver criu, StagedImage image, Manifest.Options kept, BoundedDiskTask disk) {
+      Dump dump,
+      CriuDriver criu,
+      StagedImage image,
+      ManifestData.Options kept,
+      BoundedDiskTask disk) {
     this.dump = dump;
     this.criu = criu;
     this.image = image;
@@ -68,7 +73,7 @@ final class ImageWriting implements DumpListener {
   }
 
   /** Returns the function that makes the manifest of the files. */
-  Function<List<ImageFile>, Manifest> manifest() {
+  Function<List<ChecksummedFile>, ManifestData> manifest() {
     return afterPostDump(manifest);
   }
 
@@ -159,7 +164,7 @@ final class ImageWriting implements DumpListener {
   }
 
   /** Reads everything that the image needs of the process while CRIU holds it. */
-  private Function<List<ImageFile>, Manifest> described() {
+  private Function<List<ChecksummedFile>, ManifestData> described() {
     ImageMachine machine =
         disk.run(
             "describe",
@@ -222,7 +227,9 @@ final class ImageWriting implements DumpListener {
         LOG.warn(
             "process {} is gone and its image durable, but CRIU failed afterwards: {}",
             root.pid(),
-            e instanceof CriuReport unclean ? unclean.criu().exit() : e.getMessage());
+            e instanceof GpuCheckpointException known
+                ? known.criu().map(CriuFailure::exit).orElseGet(known::getMessage)
+                : e.getMessage());
       }
     }
   }

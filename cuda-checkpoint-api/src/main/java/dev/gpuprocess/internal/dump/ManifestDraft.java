@@ -1,14 +1,14 @@
 package dev.gpuprocess.internal.dump;
 
-import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.ImageMachine;
-import dev.gpuprocess.image.ImageMember;
 import dev.gpuprocess.image.ImageProcess;
-import dev.gpuprocess.image.ImageStep;
-import dev.gpuprocess.image.Manifest;
-import dev.gpuprocess.image.MemoryFile;
 import dev.gpuprocess.internal.engine.TrackedProcess;
 import dev.gpuprocess.internal.engine.TrackedTree;
+import dev.gpuprocess.internal.manifest.ChecksummedFile;
+import dev.gpuprocess.internal.manifest.ManifestData;
+import dev.gpuprocess.internal.manifest.ManifestMember;
+import dev.gpuprocess.internal.manifest.ManifestStep;
+import dev.gpuprocess.internal.manifest.MemoryFile;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.state.GpuUsage;
 import dev.gpuprocess.report.Step;
@@ -34,10 +34,10 @@ final class ManifestDraft {
    * @param now the time of the image
    * @return the function that makes the manifest of the files
    */
-  static Function<List<ImageFile>, Manifest> of(
+  static Function<List<ChecksummedFile>, ManifestData> of(
       TrackedTree tree,
       CriuDriver criu,
-      Manifest.Options kept,
+      ManifestData.Options kept,
       @Nullable String label,
       @Nullable List<MemoryFile> memory,
       ImageMachine machine,
@@ -46,7 +46,7 @@ final class ManifestDraft {
     // A root that is the only member is written in the format of earlier versions.
     boolean isTree = !tree.isSingle();
     Map<String, Long> gpuBytes = isTree ? Map.of() : held(tree.members().get(0));
-    List<ImageMember> members = isTree ? members(tree, kept.isIsolated()) : null;
+    List<ManifestMember> members = isTree ? members(tree, kept.isIsolated()) : null;
     @Nullable List<ImageProcess> processes = DumpedProcesses.of(tree, kept.isIsolated());
     List<String> commandLine = ProcFs.commandLine(tree.root.pid());
     // Where a plugin moves the GPU state there need not be a CUDA driver.
@@ -54,10 +54,10 @@ final class ManifestDraft {
     int cudaVersion = usesCuda ? tree.context.cuda().version() : 0;
     String driverVersion = usesCuda ? tree.context.inventory().driverVersion().orElse("") : "";
     String criuVersion = criu.version().toString();
-    List<ImageStep> taken = steps.stream().map(ManifestDraft::step).toList();
+    List<ManifestStep> taken = steps.stream().map(ManifestDraft::step).toList();
     return files ->
-        new Manifest(
-            kept.plugin() == null ? format(isTree, memory) : Manifest.FORMAT_WITH_PLUGIN,
+        new ManifestData(
+            kept.plugin() == null ? format(isTree, memory) : ManifestData.FORMAT_WITH_PLUGIN,
             now,
             tree.root.pid(),
             tree.root.startTicks(),
@@ -77,23 +77,23 @@ final class ManifestDraft {
             taken);
   }
 
-  private static ImageStep step(Step taken) {
-    return new ImageStep(
+  private static ManifestStep step(Step taken) {
+    return new ManifestStep(
         taken.name(), taken.pid(), taken.duration().toNanos() / 1_000, Math.max(0, taken.bytes()));
   }
 
   private static int format(boolean isTree, @Nullable List<MemoryFile> memory) {
     if (isTree) {
-      return Manifest.FORMAT_OF_JOB;
+      return ManifestData.FORMAT_OF_JOB;
     }
-    return memory == null ? Manifest.FORMAT : Manifest.FORMAT_WITH_MEMORY;
+    return memory == null ? ManifestData.FORMAT : ManifestData.FORMAT_WITH_MEMORY;
   }
 
-  private static List<ImageMember> members(TrackedTree tree, boolean isolated) {
+  private static List<ManifestMember> members(TrackedTree tree, boolean isolated) {
     return tree.members().stream()
         .map(
             each ->
-                new ImageMember(
+                new ManifestMember(
                     isolated ? each.key.pid() : each.pid(), each.identity.startTicks(), held(each)))
         .toList();
   }

@@ -1,13 +1,10 @@
 package dev.gpuprocess.internal.dump;
 
+import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.CriuFailure;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageException;
-import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.error.UnsupportedResource;
-import dev.gpuprocess.error.UnsupportedResourceException;
-import dev.gpuprocess.image.ImageFile;
-import dev.gpuprocess.image.MemoryFile;
 import dev.gpuprocess.internal.call.BoundedDiskTask;
 import dev.gpuprocess.internal.engine.ProcessOperation;
 import dev.gpuprocess.internal.engine.StepRecorder;
@@ -15,11 +12,14 @@ import dev.gpuprocess.internal.engine.TrackedProcess;
 import dev.gpuprocess.internal.engine.TreeOperation;
 import dev.gpuprocess.internal.image.FilesImage;
 import dev.gpuprocess.internal.image.StagedImage;
+import dev.gpuprocess.internal.manifest.ChecksummedFile;
+import dev.gpuprocess.internal.manifest.MemoryFile;
 import dev.gpuprocess.internal.memory.DriverHook;
 import dev.gpuprocess.internal.memory.OwnMemory;
 import dev.gpuprocess.internal.memory.SaveFiles;
 import dev.gpuprocess.internal.proc.AddressRange;
 import dev.gpuprocess.internal.proc.Mapping;
+import dev.gpuprocess.internal.proc.ProcessUnreadableException;
 import dev.gpuprocess.internal.remote.UntraceableException;
 import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.options.DumpOptions;
@@ -120,7 +120,7 @@ final class SaveFileSteps {
     private Optional<SaveFiles> files = Optional.empty();
 
     /** The files that are in the image. */
-    private Optional<List<ImageFile>> written = Optional.empty();
+    private Optional<List<ChecksummedFile>> written = Optional.empty();
 
     OneMember(ProcessOperation member) {
       this.target = member.process();
@@ -201,8 +201,8 @@ final class SaveFileSteps {
           });
     }
 
-    private UnsupportedResourceException unsupported(@Nullable String why, Exception cause) {
-      return new UnsupportedResourceException(
+    private CriuException unsupported(@Nullable String why, Exception cause) {
+      return CriuException.unsupportedResource(
           "the GPU memory of process %s is in files that cannot be dumped: %s: resume the process, and dump it again"
               .formatted(target.pid(), why),
           Failure.of("dump", target.pid()),
@@ -232,16 +232,17 @@ final class SaveFileSteps {
         return;
       }
       SaveFiles found = files.get();
-      List<ImageFile> made =
+      List<ChecksummedFile> made =
           steps.run(
               "write",
               () -> disk.run("write", () -> written(found, image, limit), late -> closeWith(image)),
-              all -> all.stream().mapToLong(ImageFile::bytes).sum());
+              all -> all.stream().mapToLong(ChecksummedFile::bytes).sum());
       made.forEach(image::addMemory);
       written = Optional.of(made);
     }
 
-    private static List<ImageFile> written(SaveFiles found, StagedImage image, WorkLimit limit) {
+    private static List<ChecksummedFile> written(
+        SaveFiles found, StagedImage image, WorkLimit limit) {
       try {
         return found.putInto(image.makeMemoryDirectory(), image.checksum(), limit);
       } catch (IOException e) {

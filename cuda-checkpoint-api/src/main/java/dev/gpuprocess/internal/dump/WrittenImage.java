@@ -1,10 +1,10 @@
 package dev.gpuprocess.internal.dump;
 
-import dev.gpuprocess.image.ImageFile;
-import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.call.BoundedDiskTask;
 import dev.gpuprocess.internal.image.ImageDirectory;
 import dev.gpuprocess.internal.image.StagedImage;
+import dev.gpuprocess.internal.manifest.ChecksummedFile;
+import dev.gpuprocess.internal.manifest.ManifestData;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.internal.time.WorkLimit;
 import java.nio.file.Path;
@@ -22,7 +22,7 @@ final class WrittenImage {
 
   private final Dump dump;
   private final StagedImage image;
-  private final Function<List<ImageFile>, Manifest> manifest;
+  private final Function<List<ChecksummedFile>, ManifestData> manifest;
   private final Path place;
 
   /**

@@ -3,26 +3,26 @@ package dev.gpuprocess.internal.engine;
 import dev.gpuprocess.cuda.CudaAnswer;
 import dev.gpuprocess.cuda.CudaDriver;
 import dev.gpuprocess.cuda.CudaResult;
-import dev.gpuprocess.cuda.GpuPair;
+import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.NotCudaProcessException;
 import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.error.OperationTimedOutException;
-import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.call.StateReading;
 import dev.gpuprocess.internal.call.Stop;
 import dev.gpuprocess.internal.context.EngineContext;
+import dev.gpuprocess.internal.proc.ProcessUnreadableException;
 import dev.gpuprocess.internal.proc.Standstill;
 import dev.gpuprocess.internal.reservation.Reservation;
 import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.internal.text.Printable;
 import dev.gpuprocess.internal.time.Durations;
 import java.time.Duration;
-import java.util.List;
+import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
@@ -291,7 +291,7 @@ public final class ProcessOperation {
    *
    * @param reserved released here only by an abandoned call, when it returns
    */
-  void restore(List<GpuPair> pairs, Reservation reserved) {
+  void restore(Map<GpuUuid, GpuUuid> pairs, Reservation reserved) {
     reservation = reserved;
     CudaResult result = restoreOnce(pairs);
     if (result.equals(CudaResult.OPERATING_SYSTEM) && stateNow() == ProcessState.CHECKPOINTED) {
@@ -301,7 +301,7 @@ public final class ProcessOperation {
     requireReached("restore", result, ProcessState.LOCKED);
   }
 
-  private CudaResult restoreOnce(List<GpuPair> pairs) {
+  private CudaResult restoreOnce(Map<GpuUuid, GpuUuid> pairs) {
     return move("restore", transferDeadline(), () -> Resumption.restore(process, pairs), null);
   }
 

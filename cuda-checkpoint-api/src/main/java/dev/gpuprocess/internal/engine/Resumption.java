@@ -2,7 +2,7 @@ package dev.gpuprocess.internal.engine;
 
 import dev.gpuprocess.cuda.CudaDriver;
 import dev.gpuprocess.cuda.CudaResult;
-import dev.gpuprocess.cuda.GpuPair;
+import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.NoSuchProcessException;
@@ -201,7 +201,7 @@ public final class Resumption {
     for (int i = 0; i < alive.size(); i++) {
       reservations.put(alive.get(i), reserved.reservations().get(i));
     }
-    List<GpuPair> pairs = reserved.pairs();
+    Map<GpuUuid, GpuUuid> pairs = reserved.pairs();
     try {
       forEachAlive(
           alive, each -> restore(each, pairs, reservations.getOrDefault(each, Reservation.NONE)));
@@ -224,7 +224,8 @@ public final class Resumption {
     }
   }
 
-  private void restore(ProcessOperation member, List<GpuPair> pairs, Reservation reservation) {
+  private void restore(
+      ProcessOperation member, Map<GpuUuid, GpuUuid> pairs, Reservation reservation) {
     TrackedProcess process = member.process();
     GpuUsage held = options.needs().map(GpuUsage::stated).orElse(process.held());
     Runnable restore = () -> member.restore(pairs, reservation);
@@ -315,7 +316,7 @@ public final class Resumption {
                       .reservations()
                       .get(0)) {
                 LOG.debug("process {} is restored into {}", process.pid(), reservation);
-                return restore(process, List.of());
+                return restore(process, Map.of());
               }
             });
   }
@@ -324,7 +325,7 @@ public final class Resumption {
    * Calls the driver's restore without a deadline, and journals when it runs out of GPU memory: the
    * driver refuses every later restore then.
    */
-  static CudaResult restore(TrackedProcess process, List<GpuPair> pairs) {
+  static CudaResult restore(TrackedProcess process, Map<GpuUuid, GpuUuid> pairs) {
     CudaResult result = process.context.cuda().restore(process.pid(), pairs);
     if (result.equals(CudaResult.OUT_OF_MEMORY)
         && stateIfAlive(process) == ProcessState.CHECKPOINTED) {

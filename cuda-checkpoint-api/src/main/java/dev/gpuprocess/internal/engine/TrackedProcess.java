@@ -6,14 +6,14 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.NoSuchProcessException;
-import dev.gpuprocess.error.ProcessUnreadableException;
-import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.linux.Processes;
+import dev.gpuprocess.internal.manifest.ManifestData;
 import dev.gpuprocess.internal.proc.AddressRange;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.internal.proc.ProcessUnreadableException;
 import dev.gpuprocess.internal.proc.Standstill;
 import dev.gpuprocess.internal.state.Generation;
 import dev.gpuprocess.internal.state.GpuUsage;
@@ -169,7 +169,7 @@ public final class TrackedProcess {
   }
 
   /** Returns whether an image has this process, or the process that it was restored from. */
-  boolean isIn(Manifest image) {
+  boolean isIn(ManifestData image) {
     return image.cudaProcesses().stream()
         .map(each -> new ProcessIdentity(each.pid(), each.startTicks()))
         .anyMatch(dumped -> dumped.equals(identity) || dumped.equals(history.origin()));

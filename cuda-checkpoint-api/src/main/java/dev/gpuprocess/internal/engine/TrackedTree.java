@@ -3,13 +3,13 @@ package dev.gpuprocess.internal.engine;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.OperationTimedOutException;
-import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.error.StaleStateException;
-import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.context.LibraryClasses;
 import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.linux.ProcessTree;
+import dev.gpuprocess.internal.manifest.ManifestData;
+import dev.gpuprocess.internal.proc.ProcessUnreadableException;
 import dev.gpuprocess.internal.state.Generation;
 import dev.gpuprocess.internal.state.ImageEntry;
 import dev.gpuprocess.internal.state.Journal;
@@ -80,7 +80,7 @@ public final class TrackedTree {
   }
 
   /** Returns whether an image is of this tree, or of the tree that it was restored from. */
-  public boolean isIn(Manifest image) {
+  public boolean isIn(ManifestData image) {
     return root.equals(new ProcessIdentity(image.pid(), image.startTicks()))
         || members.stream().anyMatch(each -> each.isIn(image));
   }

@@ -2,7 +2,7 @@ package dev.gpuprocess.internal.extras;
 
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageException;
-import dev.gpuprocess.image.Manifest;
+import dev.gpuprocess.internal.manifest.ManifestData;
 import dev.gpuprocess.internal.proc.Mount;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.text.NativePath;
@@ -69,7 +69,7 @@ public record Isolation(List<Path> mounts) {
   }
 
   /** Returns the isolation of an image; empty when its process was not isolated. */
-  public static Optional<Isolation> of(Manifest manifest) {
+  public static Optional<Isolation> of(ManifestData manifest) {
     List<String> mounts = manifest.options().hostMounts();
     return mounts == null
         ? Optional.empty()

@@ -1,17 +1,14 @@
 package dev.gpuprocess.internal.extras;
 
-import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.linux.Processes;
+import dev.gpuprocess.internal.manifest.ManifestData;
 import dev.gpuprocess.options.CgroupMode;
-import dev.gpuprocess.options.Cgroups;
+import dev.gpuprocess.options.CriuOptions;
 import dev.gpuprocess.options.DumpOptions;
-import dev.gpuprocess.options.Mounts;
 import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.spi.GpuPlugin;
-import java.util.List;
 import java.util.Optional;
-import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /** The options of a dump that its restore must repeat: written to the manifest and read from it. */
@@ -25,13 +22,13 @@ public final class ManifestOptions {
    * @param root the root of the tree
    * @param plugin the plugin of CRIU that takes part; null for none
    */
-  public static Manifest.Options of(
+  public static ManifestData.Options of(
       DumpOptions dump,
       ProcessIdentity root,
       Optional<Isolation> isolation,
       @Nullable GpuPlugin plugin) {
     boolean shellJob = Processes.stat(root).map(stat -> !stat.leadsSession()).orElse(false);
-    return new Manifest.Options(
+    return new ManifestData.Options(
         shellJob,
         dump.criu().tcpEstablished(),
         dump.criu().tcpClose(),
@@ -39,17 +36,17 @@ public final class ManifestOptions {
         dump.criu().fileLocks(),
         dump.criu().allowUprobes(),
         dump.criu().emptyNetworkNamespace(),
-        dump.criu().mounts().autoDetect(),
-        dump.criu().mounts().allowShared(),
-        dump.criu().mounts().allowMasters(),
-        dump.criu().mounts().fileSystems(),
-        dump.criu().cgroups().map(cgroups -> cgroups.mode().name()).orElse(""),
+        dump.criu().externalMounts(),
+        dump.criu().sharedMounts(),
+        dump.criu().masterMounts(),
+        dump.criu().fileSystems(),
+        dump.criu().cgroups().map(CgroupMode::name).orElse(""),
         isolation.map(Isolation::names).orElse(null),
         plugin == null ? null : plugin.id());
   }
 
   /** Adds the options from the manifest; the caller's options for TCP and cgroups win. */
-  public static RestoreOptions with(Manifest.Options kept, RestoreOptions wanted) {
+  public static RestoreOptions with(ManifestData.Options kept, RestoreOptions wanted) {
     RestoreOptions.Builder all =
         wanted.toBuilder()
             .criu(
@@ -61,7 +58,10 @@ public final class ManifestOptions {
                         .allowUprobes(kept.allowUprobes() || wanted.criu().allowUprobes())
                         .emptyNetworkNamespace(
                             kept.emptyNetworkNamespace() || wanted.criu().emptyNetworkNamespace())
-                        .mounts(mounts(kept, wanted.criu().mounts())));
+                        .externalMounts(kept.externalMounts() || wanted.criu().externalMounts())
+                        .sharedMounts(kept.sharedMounts() || wanted.criu().sharedMounts())
+                        .masterMounts(kept.masterMounts() || wanted.criu().masterMounts())
+                        .fileSystems(missing(kept, wanted.criu())));
     if (!wanted.criu().tcpClose() && !wanted.criu().tcpEstablished()) {
       // A dump had at most one of them.
       all.criu(c -> c.tcpEstablished(kept.tcpEstablished()).tcpClose(kept.tcpClose()));
@@ -69,21 +69,15 @@ public final class ManifestOptions {
     if (!kept.cgroups().isEmpty()
         && wanted.criu().cgroups().isEmpty()
         && !wanted.criu().unprivileged()) {
-      all.criu(c -> c.cgroups(Cgroups.of(CgroupMode.valueOf(kept.cgroups()))));
+      all.criu(c -> c.cgroups(CgroupMode.valueOf(kept.cgroups())));
     }
     return all.build();
   }
 
-  private static Mounts mounts(Manifest.Options kept, Mounts wanted) {
-    List<String> fileSystems =
-        Stream.concat(kept.fileSystems().stream(), wanted.fileSystems().stream())
-            .distinct()
-            .toList();
-    return new Mounts(
-        kept.externalMounts() || wanted.autoDetect(),
-        kept.sharedMounts() || wanted.allowShared(),
-        kept.masterMounts() || wanted.allowMasters(),
-        wanted.skipped(),
-        fileSystems);
+  /** Returns the file systems of the dump that the options of the restore do not have. */
+  private static String[] missing(ManifestData.Options kept, CriuOptions wanted) {
+    return kept.fileSystems().stream()
+        .filter(each -> !wanted.fileSystems().contains(each))
+        .toArray(String[]::new);
   }
 }

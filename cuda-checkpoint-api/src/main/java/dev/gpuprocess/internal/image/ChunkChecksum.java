@@ -1,7 +1,7 @@
 package dev.gpuprocess.internal.image;
 
-import dev.gpuprocess.image.Checksum;
 import dev.gpuprocess.internal.linux.Descriptors;
+import dev.gpuprocess.internal.manifest.Checksum;
 import dev.gpuprocess.internal.time.WorkLimit;
 import java.io.EOFException;
 import java.io.IOException;

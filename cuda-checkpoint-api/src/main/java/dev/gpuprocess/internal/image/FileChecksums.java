@@ -1,12 +1,12 @@
 package dev.gpuprocess.internal.image;
 
-import dev.gpuprocess.image.Checksum;
-import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.internal.linux.AlignedBuffer;
 import dev.gpuprocess.internal.linux.BlockFile;
 import dev.gpuprocess.internal.linux.CopyBuffers;
 import dev.gpuprocess.internal.linux.IoExecutor;
 import dev.gpuprocess.internal.linux.PinnedDirectory;
+import dev.gpuprocess.internal.manifest.Checksum;
+import dev.gpuprocess.internal.manifest.ChecksummedFile;
 import dev.gpuprocess.internal.time.WorkLimit;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -37,9 +37,9 @@ public final class FileChecksums {
   }
 
   private FileChecksums start(IoExecutor threads, Chunk chunk) {
-    for (long at = 0; at < bytes; at += ImageFile.CHUNK_BYTES) {
+    for (long at = 0; at < bytes; at += ChecksummedFile.CHUNK_BYTES) {
       long from = at;
-      long to = Math.min(bytes, at + ImageFile.CHUNK_BYTES);
+      long to = Math.min(bytes, at + ChecksummedFile.CHUNK_BYTES);
       chunks.add(threads.start(() -> chunk.read(from, to)));
     }
     return this;
@@ -55,12 +55,12 @@ public final class FileChecksums {
   }
 
   /** Waits until the file is read. */
-  ImageFile await() throws IOException {
+  ChecksummedFile await() throws IOException {
     List<String> done = new ArrayList<>();
     for (CompletableFuture<String> chunk : chunks) {
       done.add(IoExecutor.await(chunk));
     }
-    return new ImageFile(path, bytes, checksum, done);
+    return new ChecksummedFile(path, bytes, checksum, done);
   }
 
   /**
@@ -74,7 +74,7 @@ public final class FileChecksums {
    * @return the file, with the checksums of the bytes that were read
    * @throws IOException when it cannot be read or written
    */
-  public static ImageFile copy(
+  public static ChecksummedFile copy(
       String path,
       long bytes,
       Checksum checksum,

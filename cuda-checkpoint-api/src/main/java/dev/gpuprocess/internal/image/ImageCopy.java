@@ -3,15 +3,15 @@ package dev.gpuprocess.internal.image;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.OperationCancelledException;
-import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.ImageKey;
-import dev.gpuprocess.image.Manifest;
-import dev.gpuprocess.image.MemoryFile;
 import dev.gpuprocess.internal.linux.Descriptors;
 import dev.gpuprocess.internal.linux.DurableFiles;
 import dev.gpuprocess.internal.linux.IoExecutor;
 import dev.gpuprocess.internal.linux.PinnedDirectory;
 import dev.gpuprocess.internal.linux.UnreadableImage;
+import dev.gpuprocess.internal.manifest.ChecksummedFile;
+import dev.gpuprocess.internal.manifest.ManifestData;
+import dev.gpuprocess.internal.manifest.MemoryFile;
 import dev.gpuprocess.internal.text.Bytes;
 import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.report.ProcessIdentity;
@@ -53,7 +53,7 @@ public final class ImageCopy implements AutoCloseable {
 
   private static final Logger LOG = LoggerFactory.getLogger(ImageCopy.class);
 
-  private final Manifest manifest;
+  private final ManifestData manifest;
   private final Failure failure;
   private final Path target;
   private final WorkLimit reading;
@@ -142,7 +142,7 @@ public final class ImageCopy implements AutoCloseable {
     }
   }
 
-  private static Failure failure(Manifest manifest) {
+  private static Failure failure(ManifestData manifest) {
     return Failure.of(OPERATION, manifest.pid());
   }
 
@@ -157,7 +157,7 @@ public final class ImageCopy implements AutoCloseable {
     }
   }
 
-  private static StagingDirectory staging(ImageTarget target, Manifest manifest, byte[] text) {
+  private static StagingDirectory staging(ImageTarget target, ManifestData manifest, byte[] text) {
     PinnedDirectory parent = target.parent();
     ProcessIdentity process = new ProcessIdentity(manifest.pid(), manifest.startTicks());
     try {
@@ -232,7 +232,7 @@ public final class ImageCopy implements AutoCloseable {
     try {
       removeOthers();
       List<CompletableFuture<Long>> chunks = new ArrayList<>();
-      for (ImageFile file : manifest.files()) {
+      for (ChecksummedFile file : manifest.files()) {
         chunks.addAll(start(file));
       }
       for (CompletableFuture<Long> chunk : chunks) {
@@ -245,14 +245,14 @@ public final class ImageCopy implements AutoCloseable {
   }
 
   /** Copies one file. */
-  void copy(ImageFile file) throws IOException {
+  void copy(ChecksummedFile file) throws IOException {
     for (CompletableFuture<Long> chunk : start(file)) {
       long unused = IoExecutor.await(chunk);
     }
   }
 
   /** Starts to copy the missing chunks of a file; each returns the number of copied bytes. */
-  private List<CompletableFuture<Long>> start(ImageFile file) throws IOException {
+  private List<CompletableFuture<Long>> start(ChecksummedFile file) throws IOException {
     Path from = source.directory().path().resolve(file.path());
     Path to = staging.held().path().resolve(file.path());
     long there = prepare(to, file.bytes());
@@ -264,14 +264,14 @@ public final class ImageCopy implements AutoCloseable {
     return chunks;
   }
 
-  private record Chunk(ImageFile file, int number) {
+  private record Chunk(ChecksummedFile file, int number) {
 
     long from() {
-      return number * ImageFile.CHUNK_BYTES;
+      return number * ChecksummedFile.CHUNK_BYTES;
     }
 
     long to() {
-      return Math.min(file.bytes(), from() + ImageFile.CHUNK_BYTES);
+      return Math.min(file.bytes(), from() + ChecksummedFile.CHUNK_BYTES);
     }
 
     boolean has(String sum) {
@@ -296,7 +296,7 @@ public final class ImageCopy implements AutoCloseable {
   }
 
   private long copy(Chunk chunk, Path from, Path to, long there) throws IOException {
-    ImageFile file = chunk.file();
+    ChecksummedFile file = chunk.file();
     if (there >= chunk.to()
         && chunk.has(ChunkChecksum.of(file.checksum(), to, chunk.from(), chunk.to(), reading))) {
       return 0;
@@ -371,7 +371,7 @@ public final class ImageCopy implements AutoCloseable {
     PinnedDirectory copy = staging.held();
     try (IoExecutor disk = IoExecutor.disk()) {
       List<CompletableFuture<Path>> syncs = new ArrayList<>();
-      for (ImageFile file : manifest.files()) {
+      for (ChecksummedFile file : manifest.files()) {
         Path path = copy.path().resolve(file.path());
         syncs.add(
             disk.start(

@@ -2,15 +2,15 @@ package dev.gpuprocess.internal.image;
 
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageException;
-import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.ImageKey;
-import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.linux.Descriptors;
 import dev.gpuprocess.internal.linux.DirectoryTrust;
 import dev.gpuprocess.internal.linux.FileHold;
 import dev.gpuprocess.internal.linux.Ownership;
 import dev.gpuprocess.internal.linux.PinnedDirectory;
 import dev.gpuprocess.internal.linux.UnreadableImage;
+import dev.gpuprocess.internal.manifest.ChecksummedFile;
+import dev.gpuprocess.internal.manifest.ManifestData;
 import dev.gpuprocess.internal.pool.HostMemoryPool;
 import dev.gpuprocess.internal.time.IoFunction;
 import dev.gpuprocess.internal.time.WorkLimit;
@@ -46,14 +46,14 @@ import org.slf4j.LoggerFactory;
  * @param isMadeHere whether this JVM made the image. Another image in its place would not match the
  *     manifest
  */
-public record ImageDirectory(Path path, Manifest manifest, boolean isMadeHere) {
+public record ImageDirectory(Path path, ManifestData manifest, boolean isMadeHere) {
 
-  public static final String IMAGES = ImageFile.DIRECTORY;
+  public static final String IMAGES = ChecksummedFile.DIRECTORY;
 
   private static final Logger LOG = LoggerFactory.getLogger(ImageDirectory.class);
 
   /** Makes an image that was found at its path. */
-  public ImageDirectory(Path path, Manifest manifest) {
+  public ImageDirectory(Path path, ManifestData manifest) {
     this(path, manifest, false);
   }
 
@@ -203,7 +203,7 @@ public record ImageDirectory(Path path, Manifest manifest, boolean isMadeHere) {
         Ownership.of(held).requireOurs(held.name());
       }
       Path code = held.path().resolve(ManifestFile.CODE_NAME);
-      Manifest manifest =
+      ManifestData manifest =
           ManifestFile.read(
               held.name().resolve(ManifestFile.NAME),
               small(held, ManifestFile.NAME, ofAnyOwner),

@@ -62,7 +62,8 @@ public final class ImageNaming {
    * @param pid the process of the image
    * @throws ImageException with reason DIRECTORY when the directory does not exist or cannot be
    *     read, or the time of the newest image in it is too late
-   * @throws dev.gpuprocess.error.StateDirectoryException when the state directory cannot be used
+   * @throws dev.gpuprocess.internal.state.StateDirectoryException when the state directory cannot
+   *     be used
    */
   public Place next(int pid) {
     if (!Files.isDirectory(store.path())) {

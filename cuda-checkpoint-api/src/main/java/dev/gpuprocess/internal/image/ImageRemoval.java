@@ -1,12 +1,12 @@
 package dev.gpuprocess.internal.image;
 
 import dev.gpuprocess.image.ImageKey;
-import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.linux.Descriptors;
 import dev.gpuprocess.internal.linux.DurableFiles;
 import dev.gpuprocess.internal.linux.FileHold;
 import dev.gpuprocess.internal.linux.PinnedDirectory;
 import dev.gpuprocess.internal.linux.StagingName;
+import dev.gpuprocess.internal.manifest.ManifestData;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.FileSystemException;
@@ -64,7 +64,7 @@ final class ImageRemoval {
 
   private void remove(PinnedDirectory parent, PinnedDirectory held, String name)
       throws IOException {
-    Manifest manifest = image.manifest();
+    ManifestData manifest = image.manifest();
     ProcessIdentity process = new ProcessIdentity(manifest.pid(), manifest.startTicks());
     Path half = parent.path().resolve(StagingName.of(process).text());
     Files.move(parent.path().resolve(name), half, StandardCopyOption.ATOMIC_MOVE);

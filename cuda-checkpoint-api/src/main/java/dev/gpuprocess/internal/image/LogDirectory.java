@@ -1,15 +1,15 @@
 package dev.gpuprocess.internal.image;
 
-import dev.gpuprocess.error.CriuReport;
 import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageException;
-import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.linux.Descriptors;
 import dev.gpuprocess.internal.linux.DirectoryMaker;
 import dev.gpuprocess.internal.linux.DurableFiles;
 import dev.gpuprocess.internal.linux.Leftovers;
 import dev.gpuprocess.internal.linux.Ownership;
 import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcessUnreadableException;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.io.RandomAccessFile;
@@ -24,6 +24,7 @@ import java.nio.file.Path;
 import java.nio.file.attribute.BasicFileAttributes;
 import java.util.HashSet;
 import java.util.List;
+import java.util.Optional;
 import java.util.Set;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -178,9 +179,12 @@ public record LogDirectory(Path path) {
 
   /** Returns whether an exception names a log in this directory. */
   boolean isNamedIn(Throwable thrown) {
-    if (thrown instanceof CriuReport criu
-        && criu.criu().log() != null
-        && criu.criu().log().startsWith(path)) {
+    if (thrown instanceof GpuCheckpointException known
+        && known
+            .criu()
+            .flatMap(criu -> Optional.ofNullable(criu.log()))
+            .filter(log -> log.startsWith(path))
+            .isPresent()) {
       return true;
     }
     return thrown.getCause() != null && isNamedIn(thrown.getCause());

@@ -9,9 +9,9 @@ import com.google.gson.stream.JsonReader;
 import com.google.gson.stream.JsonWriter;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageException;
-import dev.gpuprocess.image.Checksum;
 import dev.gpuprocess.image.ImageKey;
-import dev.gpuprocess.image.Manifest;
+import dev.gpuprocess.internal.manifest.Checksum;
+import dev.gpuprocess.internal.manifest.ManifestData;
 import dev.gpuprocess.internal.text.Printable;
 import java.io.IOException;
 import java.io.StringReader;
@@ -53,7 +53,7 @@ final class ManifestFile {
 
   private ManifestFile() {}
 
-  static byte[] write(Manifest manifest) {
+  static byte[] write(ManifestData manifest) {
     return (GSON.toJson(manifest) + "\n").getBytes(StandardCharsets.UTF_8);
   }
 
@@ -76,7 +76,7 @@ final class ManifestFile {
    * @param code null when the image has no code
    * @param key null when no key is required
    */
-  static Manifest read(
+  static ManifestData read(
       Path file, byte[] content, byte[] sum, byte @Nullable [] code, @Nullable ImageKey key) {
     if (content.length > MAX_BYTES) {
       throw corrupt(file, "is too large", null);
@@ -87,7 +87,7 @@ final class ManifestFile {
     if (key != null) {
       requireCode(file, content, code, key);
     }
-    Manifest manifest = parse(file, content);
+    ManifestData manifest = parse(file, content);
     if (key != null
         && manifest.files().stream().anyMatch(each -> each.checksum() != Checksum.SHA256)) {
       throw untrusted(file, "has checksums that can be forged");
@@ -104,11 +104,11 @@ final class ManifestFile {
     }
   }
 
-  private static Manifest parse(Path file, byte[] content) {
+  private static ManifestData parse(Path file, byte[] content) {
     try {
       String text = StandardCharsets.UTF_8.newDecoder().decode(ByteBuffer.wrap(content)).toString();
       requireFormat(file, text);
-      Manifest manifest = GSON.fromJson(text, Manifest.class);
+      ManifestData manifest = GSON.fromJson(text, ManifestData.class);
       if (!Arrays.equals(write(manifest), content)) {
         throw corrupt(file, "is not written as this version writes it", null);
       }
@@ -131,11 +131,11 @@ final class ManifestFile {
       throw corrupt(file, "does not begin with its format version", null);
     }
     int format = json.nextInt();
-    if (format < Manifest.FORMAT || format > Manifest.FORMAT_WITH_PLUGIN) {
+    if (format < ManifestData.FORMAT || format > ManifestData.FORMAT_WITH_PLUGIN) {
       throw new ImageException(
           ImageException.Reason.FORMAT,
           "%s has format %s and this version reads formats %s to %s: use the version that wrote it"
-              .formatted(file, format, Manifest.FORMAT, Manifest.FORMAT_WITH_PLUGIN),
+              .formatted(file, format, ManifestData.FORMAT, ManifestData.FORMAT_WITH_PLUGIN),
           Failure.of("open", 0));
     }
   }

@@ -1,11 +1,11 @@
 package dev.gpuprocess.internal.image;
 
-import dev.gpuprocess.error.ProcessUnreadableException;
-import dev.gpuprocess.image.Manifest;
-import dev.gpuprocess.image.MemoryFile;
 import dev.gpuprocess.internal.linux.PinnedDirectory;
+import dev.gpuprocess.internal.manifest.ManifestData;
+import dev.gpuprocess.internal.manifest.MemoryFile;
 import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcessUnreadableException;
 import java.io.IOException;
 import java.nio.file.AccessDeniedException;
 import java.nio.file.Files;
@@ -41,7 +41,7 @@ final class MappingProcesses {
    * @return the process that maps or may map a file, as the end of a sentence about the image;
    *     empty when no process does
    */
-  static Optional<String> of(PinnedDirectory image, Manifest manifest) throws IOException {
+  static Optional<String> of(PinnedDirectory image, ManifestData manifest) throws IOException {
     if (manifest.memoryFiles().isEmpty()) {
       return Optional.empty();
     }

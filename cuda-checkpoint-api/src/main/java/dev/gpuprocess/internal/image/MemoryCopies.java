@@ -1,13 +1,13 @@
 package dev.gpuprocess.internal.image;
 
-import dev.gpuprocess.image.ImageFile;
-import dev.gpuprocess.image.Manifest;
-import dev.gpuprocess.image.MemoryFile;
 import dev.gpuprocess.internal.linux.BlockFile;
 import dev.gpuprocess.internal.linux.FileSystemStatus;
 import dev.gpuprocess.internal.linux.IoExecutor;
 import dev.gpuprocess.internal.linux.NamelessFile;
 import dev.gpuprocess.internal.linux.PinnedDirectory;
+import dev.gpuprocess.internal.manifest.ChecksummedFile;
+import dev.gpuprocess.internal.manifest.ManifestData;
+import dev.gpuprocess.internal.manifest.MemoryFile;
 import dev.gpuprocess.internal.pool.HostMemoryPool;
 import dev.gpuprocess.internal.time.WorkLimit;
 import java.io.IOException;
@@ -36,7 +36,7 @@ final class MemoryCopies implements AutoCloseable {
   }
 
   /** Takes memory for all memory files of an image, or for none. */
-  static MemoryCopies of(Manifest manifest, PinnedDirectory image, HostMemoryPool pool)
+  static MemoryCopies of(ManifestData manifest, PinnedDirectory image, HostMemoryPool pool)
       throws IOException {
     List<MemoryFile> all = manifest.memoryFiles();
     if (all.isEmpty()
@@ -67,7 +67,7 @@ final class MemoryCopies implements AutoCloseable {
   }
 
   /** Returns whether a file is copied. */
-  boolean has(ImageFile file) {
+  boolean has(ChecksummedFile file) {
     return files.containsKey(file.path());
   }
 
@@ -76,7 +76,8 @@ final class MemoryCopies implements AutoCloseable {
    *
    * @return the file with the checksums of the copy
    */
-  ImageFile copy(PinnedDirectory image, ImageFile file, WorkLimit reading) throws IOException {
+  ChecksummedFile copy(PinnedDirectory image, ChecksummedFile file, WorkLimit reading)
+      throws IOException {
     NamelessFile copy = files.get(file.path());
     if (copy == null) {
       throw new IllegalArgumentException(file.path() + " is not copied");

@@ -2,17 +2,17 @@ package dev.gpuprocess.internal.image;
 
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageException;
-import dev.gpuprocess.image.Checksum;
-import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.ImageKey;
-import dev.gpuprocess.image.Manifest;
-import dev.gpuprocess.image.MemoryFile;
 import dev.gpuprocess.internal.linux.Descriptors;
 import dev.gpuprocess.internal.linux.DurableFiles;
 import dev.gpuprocess.internal.linux.FileSystemStatus;
 import dev.gpuprocess.internal.linux.IoExecutor;
 import dev.gpuprocess.internal.linux.Ownership;
 import dev.gpuprocess.internal.linux.PinnedDirectory;
+import dev.gpuprocess.internal.manifest.Checksum;
+import dev.gpuprocess.internal.manifest.ChecksummedFile;
+import dev.gpuprocess.internal.manifest.ManifestData;
+import dev.gpuprocess.internal.manifest.MemoryFile;
 import dev.gpuprocess.internal.state.ImageEntry;
 import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.report.ProcessIdentity;
@@ -44,7 +44,7 @@ public final class StagedImage implements AutoCloseable {
   private final @Nullable ImageKey key;
   private final EarlyWriteback writeback;
   private final LogDirectory log;
-  private final List<ImageFile> memory = new ArrayList<>();
+  private final List<ChecksummedFile> memory = new ArrayList<>();
   private boolean published;
   private boolean logUnwanted;
   private boolean closed;
@@ -201,10 +201,10 @@ public final class StagedImage implements AutoCloseable {
    * @param files added files
    * @throws ImageException when they cannot be removed
    */
-  public void removeMemory(List<ImageFile> files) {
+  public void removeMemory(List<ChecksummedFile> files) {
     Path directory = staging.held().path().resolve(MemoryFile.DIRECTORY);
     try {
-      for (ImageFile each : files) {
+      for (ChecksummedFile each : files) {
         Files.deleteIfExists(staging.held().path().resolve(each.path()));
       }
       memory.removeAll(files);
@@ -217,7 +217,7 @@ public final class StagedImage implements AutoCloseable {
   }
 
   /** Adds a complete memory file with its checksums; the manifest lists it too. */
-  public void addMemory(ImageFile file) {
+  public void addMemory(ChecksummedFile file) {
     memory.add(file);
   }
 
@@ -250,14 +250,14 @@ public final class StagedImage implements AutoCloseable {
    * @throws ImageException when anything else is wrong; closing this then leaves nothing at the
    *     image's path
    */
-  public ImageDirectory publish(Function<List<ImageFile>, Manifest> manifest) {
+  public ImageDirectory publish(Function<List<ChecksummedFile>, ManifestData> manifest) {
     PinnedDirectory image = staging.held();
     writeback.close();
     try {
-      List<ImageFile> files = new ArrayList<>(summed(image));
+      List<ChecksummedFile> files = new ArrayList<>(summed(image));
       requireNoOther(image);
       files.addAll(memory);
-      Manifest sealed = manifest.apply(files);
+      ManifestData sealed = manifest.apply(files);
       write(sealed);
       staging.publish(target);
       published = true;
@@ -276,7 +276,7 @@ public final class StagedImage implements AutoCloseable {
    * Makes CRIU's files private, checks that the memory is complete, and computes checksums while
    * the files are synced.
    */
-  private List<ImageFile> summed(PinnedDirectory image) throws IOException {
+  private List<ChecksummedFile> summed(PinnedDirectory image) throws IOException {
     List<Path> files = DurableFiles.list(staging.images());
     for (Path file : files) {
       makePrivate(image, file);
@@ -292,7 +292,7 @@ public final class StagedImage implements AutoCloseable {
         String name = image.path().relativize(file).toString();
         sums.add(FileChecksums.start(cores, image, name, checksum(), unlimited));
       }
-      List<ImageFile> summed = new ArrayList<>();
+      List<ChecksummedFile> summed = new ArrayList<>();
       for (FileChecksums file : sums) {
         summed.add(file.await());
       }
@@ -340,7 +340,7 @@ public final class StagedImage implements AutoCloseable {
     return file;
   }
 
-  private void write(Manifest manifest) throws IOException {
+  private void write(ManifestData manifest) throws IOException {
     Path image = staging.held().path();
     byte[] text = ManifestFile.write(manifest);
     byte[] sum = ManifestFile.sum(text);

@@ -1,11 +1,11 @@
 package dev.gpuprocess.internal.image;
 
-import dev.gpuprocess.image.MemoryFile;
 import dev.gpuprocess.internal.linux.Descriptors;
 import dev.gpuprocess.internal.linux.DurableFiles;
 import dev.gpuprocess.internal.linux.Ownership;
 import dev.gpuprocess.internal.linux.PinnedDirectory;
 import dev.gpuprocess.internal.linux.StagingName;
+import dev.gpuprocess.internal.manifest.MemoryFile;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.FileSystemException;

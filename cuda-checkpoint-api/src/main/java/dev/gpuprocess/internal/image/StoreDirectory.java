@@ -49,7 +49,8 @@ public record StoreDirectory(Path path, @Nullable ImageKey key) {
     /** Returns all entries, the images first. */
     public List<StoredImage> all() {
       return Stream.concat(
-              images.stream().map(each -> new StoredImage(each.path(), each.manifest(), null)),
+              images.stream()
+                  .map(each -> new StoredImage(each.path(), each.manifest().summary(), null)),
               others.stream())
           .toList();
     }

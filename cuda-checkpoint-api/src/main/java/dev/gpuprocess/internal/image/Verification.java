@@ -1,12 +1,12 @@
 package dev.gpuprocess.internal.image;
 
 import dev.gpuprocess.error.ImageException;
-import dev.gpuprocess.image.ImageFile;
-import dev.gpuprocess.image.Manifest;
-import dev.gpuprocess.image.MemoryFile;
 import dev.gpuprocess.internal.linux.IoExecutor;
 import dev.gpuprocess.internal.linux.Ownership;
 import dev.gpuprocess.internal.linux.PinnedDirectory;
+import dev.gpuprocess.internal.manifest.ChecksummedFile;
+import dev.gpuprocess.internal.manifest.ManifestData;
+import dev.gpuprocess.internal.manifest.MemoryFile;
 import dev.gpuprocess.internal.time.WorkLimit;
 import java.io.IOException;
 import java.nio.file.DirectoryIteratorException;
@@ -24,12 +24,12 @@ import java.util.stream.Collectors;
 final class Verification {
 
   private final PinnedDirectory image;
-  private final Manifest manifest;
+  private final ManifestData manifest;
   private final Path images;
   private final WorkLimit reading;
   private final boolean ofAnyOwner;
 
-  Verification(PinnedDirectory image, Manifest manifest, WorkLimit reading) {
+  Verification(PinnedDirectory image, ManifestData manifest, WorkLimit reading) {
     this(image, manifest, reading, false);
   }
 
@@ -39,7 +39,8 @@ final class Verification {
    * @param ofAnyOwner whether the files may belong to other users, because only their content is
    *     used
    */
-  Verification(PinnedDirectory image, Manifest manifest, WorkLimit reading, boolean ofAnyOwner) {
+  Verification(
+      PinnedDirectory image, ManifestData manifest, WorkLimit reading, boolean ofAnyOwner) {
     this.image = image;
     this.manifest = manifest;
     this.reading = reading;
@@ -65,7 +66,7 @@ final class Verification {
           image.shown(images) + " is missing: use another copy of the image", null);
     }
     requireOurs(Ownership.of(images), image.shown(images));
-    requireSameNames(images, ImageFile.DIRECTORY);
+    requireSameNames(images, ChecksummedFile.DIRECTORY);
     if (!manifest.memoryFiles().isEmpty()) {
       Path memory = image.path().resolve(MemoryFile.DIRECTORY);
       if (!Files.isDirectory(memory, LinkOption.NOFOLLOW_LINKS)) {
@@ -75,7 +76,7 @@ final class Verification {
       requireOurs(Ownership.of(memory), image.shown(memory));
       requireSameNames(memory, MemoryFile.DIRECTORY);
     }
-    for (ImageFile file : manifest.files()) {
+    for (ChecksummedFile file : manifest.files()) {
       reading.check();
       requireForm(file);
     }
@@ -90,7 +91,7 @@ final class Verification {
   private void requireSameNames(Path directory, String name) throws IOException {
     Set<String> listed =
         manifest.files().stream()
-            .map(ImageFile::path)
+            .map(ChecksummedFile::path)
             .filter(path -> path.startsWith(name + "/"))
             .collect(Collectors.toCollection(TreeSet::new));
     // The first surplus file ends the loop, so a huge directory costs no more than its manifest.
@@ -110,7 +111,7 @@ final class Verification {
     }
   }
 
-  private void requireForm(ImageFile file) throws IOException {
+  private void requireForm(ChecksummedFile file) throws IOException {
     Path real = image.path().resolve(file.path());
     Path shown = image.shown(real);
     if (!Files.isRegularFile(real, LinkOption.NOFOLLOW_LINKS)) {
@@ -127,30 +128,31 @@ final class Verification {
   }
 
   private void requireSameContent(MemoryCopies copies) throws IOException {
-    List<ImageFile> read = manifest.files().stream().filter(file -> !copies.has(file)).toList();
+    List<ChecksummedFile> read =
+        manifest.files().stream().filter(file -> !copies.has(file)).toList();
     try (IoExecutor cores = IoExecutor.cores()) {
       List<FileChecksums> started = new ArrayList<>();
-      for (ImageFile file : read) {
+      for (ChecksummedFile file : read) {
         started.add(FileChecksums.start(cores, image, file.path(), file.checksum(), reading));
       }
       for (int i = 0; i < started.size(); i++) {
         requireSame(read.get(i), started.get(i).await());
       }
     }
-    for (ImageFile file : manifest.files()) {
+    for (ChecksummedFile file : manifest.files()) {
       if (copies.has(file)) {
         requireSame(file, copies.copy(image, file, reading));
       }
     }
   }
 
-  private void requireSame(ImageFile expected, ImageFile found) {
+  private void requireSame(ChecksummedFile expected, ChecksummedFile found) {
     if (!expected.equals(found)) {
       throw altered(image, expected);
     }
   }
 
-  static ImageException altered(PinnedDirectory image, ImageFile file) {
+  static ImageException altered(PinnedDirectory image, ChecksummedFile file) {
     return ImageDirectory.corrupt(
         "%s has different content than when it was written: it was altered; use another copy of the image"
             .formatted(image.name().resolve(file.path())),

@@ -2,9 +2,9 @@ package dev.gpuprocess.internal.image;
 
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageException;
-import dev.gpuprocess.image.ImageFile;
-import dev.gpuprocess.image.MemoryFile;
 import dev.gpuprocess.internal.linux.UnreadableImage;
+import dev.gpuprocess.internal.manifest.ChecksummedFile;
+import dev.gpuprocess.internal.manifest.MemoryFile;
 import java.io.IOException;
 import java.nio.file.AccessDeniedException;
 import java.nio.file.Files;
@@ -52,7 +52,7 @@ public final class VerificationCache {
 
     static Fingerprint of(ImageDirectory image) {
       List<String> names = new ArrayList<>(List.of("", ManifestFile.NAME, ManifestFile.SUM_NAME));
-      names.add(ImageFile.DIRECTORY);
+      names.add(ChecksummedFile.DIRECTORY);
       if (!image.manifest().memoryFiles().isEmpty()) {
         names.add(MemoryFile.DIRECTORY);
       }

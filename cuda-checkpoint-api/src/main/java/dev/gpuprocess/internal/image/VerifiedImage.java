@@ -1,8 +1,8 @@
 package dev.gpuprocess.internal.image;
 
-import dev.gpuprocess.image.MemoryFile;
 import dev.gpuprocess.internal.linux.FileHold;
 import dev.gpuprocess.internal.linux.PinnedDirectory;
+import dev.gpuprocess.internal.manifest.MemoryFile;
 import java.nio.file.Path;
 import org.jspecify.annotations.Nullable;
 

@@ -29,7 +29,7 @@ public record GpuHandles(List<OpenFile> descriptors, List<Mapping> mappings) {
    * Reads the descriptors and mappings of a process.
    *
    * @param each called for each descriptor and mapping; its exception ends the reading
-   * @throws dev.gpuprocess.error.ProcessUnreadableException if the process may not be read
+   * @throws dev.gpuprocess.internal.proc.ProcessUnreadableException if the process may not be read
    */
   public static GpuHandles of(int pid, Runnable each) {
     List<OpenFile> descriptors = new ArrayList<>();

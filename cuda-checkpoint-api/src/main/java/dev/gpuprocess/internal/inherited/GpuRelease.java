@@ -50,7 +50,7 @@ public final class GpuRelease {
    * @param inheritance checked again while the child is stopped
    * @param limit the time for stopping the threads, and for each system call
    * @throws NotReleasableException if not all device files can be released, or the child has ended
-   * @throws dev.gpuprocess.error.ProcessUnreadableException if the child may not be read
+   * @throws dev.gpuprocess.internal.proc.ProcessUnreadableException if the child may not be read
    */
   public static Released of(ProcessIdentity child, Inheritance inheritance, Duration limit)
       throws NotReleasableException {

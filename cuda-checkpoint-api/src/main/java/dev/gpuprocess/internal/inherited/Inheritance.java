@@ -81,7 +81,7 @@ public final class Inheritance {
    *
    * @param held the device files of the child
    * @throws NotReleasableException if the child may need them, or has ended
-   * @throws dev.gpuprocess.error.ProcessUnreadableException if a process may not be read
+   * @throws dev.gpuprocess.internal.proc.ProcessUnreadableException if a process may not be read
    */
   public void require(ProcessIdentity child, GpuHandles held) throws NotReleasableException {
     try {

@@ -2,7 +2,6 @@ package dev.gpuprocess.internal.launch;
 
 import dev.gpuprocess.cuda.CudaDriver;
 import dev.gpuprocess.error.MachineUnfitException;
-import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.internal.linux.OpenedFile;
 import dev.gpuprocess.internal.linux.ProcessDescriptor;
@@ -12,6 +11,7 @@ import dev.gpuprocess.internal.proc.Environment;
 import dev.gpuprocess.internal.proc.FileNode;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.internal.proc.ProcessUnreadableException;
 import dev.gpuprocess.internal.state.NamedLock;
 import dev.gpuprocess.internal.state.StateDirectory;
 import dev.gpuprocess.internal.text.NativePath;

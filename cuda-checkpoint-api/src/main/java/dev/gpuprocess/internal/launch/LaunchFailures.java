@@ -6,6 +6,7 @@ import dev.gpuprocess.error.FixAndRetryException.Reason;
 import dev.gpuprocess.internal.linux.ExitStatus;
 import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.options.LaunchOptions;
+import dev.gpuprocess.options.LaunchOptions.Output;
 import java.nio.file.Path;
 import java.util.Map;
 import java.util.Optional;
@@ -89,9 +90,8 @@ final class LaunchFailures {
       case JOB_FILE -> "the job file of the CUDA driver cannot be made";
       case DIRECTORY -> "its directory " + text(options.directory());
       case FILE_IN -> "its input " + text(options.input());
-      case FILE_OUT -> "its output " + text(Optional.ofNullable(options.output().file()));
-      case FILE_ERR ->
-          "its error output " + text(options.error().flatMap(to -> Optional.ofNullable(to.file())));
+      case FILE_OUT -> "its output " + text(options.output().file());
+      case FILE_ERR -> "its error output " + text(options.error().flatMap(Output::file));
       default -> "the program cannot be executed";
     };
   }

@@ -123,10 +123,10 @@ final class Starter implements AutoCloseable {
         options.dropInheritedGpu()
             ? Optional.of(NativeFile.installed(NativeFile.FORK_HANDLER))
             : Optional.empty();
-    if (options.output().kind() == Output.Kind.CALLER) {
+    if (options.output().isToCaller()) {
       output = OutputPipe.make();
     }
-    if (options.error().filter(to -> to.kind() == Output.Kind.CALLER).isPresent()) {
+    if (options.error().filter(Output::isToCaller).isPresent()) {
       error = OutputPipe.make();
     }
     try {
@@ -182,16 +182,9 @@ final class Starter implements AutoCloseable {
   }
 
   private static void addOutput(List<byte[]> all, String name, Output output) {
-    Path file = output.file();
-    switch (output.kind()) {
-      case NOWHERE -> option(all, name, NULL_DEVICE);
-      case CALLER -> {} // a pipe, which the program has already
-      case FILE, END_OF_FILE -> {
-        if (file != null) {
-          boolean append = output.kind() == Output.Kind.END_OF_FILE;
-          option(all, append ? name + "+" : name, file.toAbsolutePath());
-        }
-      }
+    if (!output.isToCaller()) { // that is a pipe, which the program has already
+      Path file = output.file().map(Path::toAbsolutePath).orElse(NULL_DEVICE);
+      option(all, output.appends() ? name + "+" : name, file);
     }
   }
 

@@ -33,7 +33,8 @@ public record Credentials(int user, int group, List<Integer> groups) {
    *
    * @param pid the process
    * @return empty when the process is gone
-   * @throws dev.gpuprocess.error.ProcessUnreadableException when {@code /proc} cannot be read
+   * @throws dev.gpuprocess.internal.proc.ProcessUnreadableException when {@code /proc} cannot be
+   *     read
    */
   public static Optional<Credentials> of(long pid) {
     Map<String, String> status = ProcFs.status(pid);

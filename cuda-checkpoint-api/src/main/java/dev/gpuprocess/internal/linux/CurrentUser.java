@@ -1,7 +1,7 @@
 package dev.gpuprocess.internal.linux;
 
-import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcessUnreadableException;
 import java.io.IOException;
 import org.jspecify.annotations.Nullable;
 

@@ -1,7 +1,7 @@
 package dev.gpuprocess.internal.linux;
 
-import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.proc.Mount;
+import dev.gpuprocess.internal.proc.ProcessUnreadableException;
 import dev.gpuprocess.internal.text.NativePath;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;

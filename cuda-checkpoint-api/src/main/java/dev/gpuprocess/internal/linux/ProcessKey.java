@@ -1,8 +1,8 @@
 package dev.gpuprocess.internal.linux;
 
 import dev.gpuprocess.error.Failure;
-import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcessUnreadableException;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.io.UncheckedIOException;

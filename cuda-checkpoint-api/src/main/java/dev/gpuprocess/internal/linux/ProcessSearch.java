@@ -1,7 +1,7 @@
 package dev.gpuprocess.internal.linux;
 
-import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcessUnreadableException;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.nio.file.Files;
 import java.util.List;

@@ -2,9 +2,9 @@ package dev.gpuprocess.internal.linux;
 
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.FixAndRetryException;
-import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.internal.proc.ProcessUnreadableException;
 import dev.gpuprocess.internal.proc.Signals;
 import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.report.ProcessIdentity;

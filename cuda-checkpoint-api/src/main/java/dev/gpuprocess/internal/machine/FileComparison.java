@@ -5,12 +5,11 @@ import dev.gpuprocess.error.MachineDifference;
 import dev.gpuprocess.error.MachineDifference.Aspect;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.image.ImageMachine;
-import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.image.MappedFile;
 import dev.gpuprocess.internal.call.BoundedCall;
+import dev.gpuprocess.internal.manifest.ManifestData;
 import dev.gpuprocess.internal.text.NativePath;
 import dev.gpuprocess.internal.text.Printable;
-import dev.gpuprocess.options.FileValidation;
 import dev.gpuprocess.options.RestoreOptions;
 import java.io.IOException;
 import java.nio.file.FileSystemException;
@@ -45,15 +44,15 @@ final class FileComparison {
   /** The file that is being compared, whose file system may not respond. */
   private volatile String current = "/";
 
-  private FileComparison(Manifest manifest, @Nullable ImageMachine before, RestoreOptions options) {
+  private FileComparison(
+      ManifestData manifest, @Nullable ImageMachine before, RestoreOptions options) {
     this.pid = manifest.pid();
     List<String> hostMounts = manifest.options().hostMounts();
     this.mounts = hostMounts == null ? List.of() : hostMounts;
     // Below another root directory, a path means another file.
     boolean isElsewhere = options.criu().root().filter(root -> !root.equals(ROOT)).isPresent();
     this.files = before == null || isElsewhere ? List.of() : before.files();
-    this.bySizeAlone =
-        options.criu().fileValidation().filter(FileValidation.SIZE::equals).isPresent();
+    this.bySizeAlone = options.criu().compareFilesBySize();
   }
 
   /**
@@ -62,7 +61,7 @@ final class FileComparison {
    * @throws OperationTimedOutException if a file system does not respond
    */
   static List<MachineDifference> of(
-      Manifest manifest, @Nullable ImageMachine before, RestoreOptions options) {
+      ManifestData manifest, @Nullable ImageMachine before, RestoreOptions options) {
     return new FileComparison(manifest, before, options).within(options.deadline());
   }
 

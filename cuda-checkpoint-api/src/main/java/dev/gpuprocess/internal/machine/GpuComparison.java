@@ -5,7 +5,7 @@ import dev.gpuprocess.cuda.GpuReading;
 import dev.gpuprocess.error.MachineDifference;
 import dev.gpuprocess.error.MachineDifference.Aspect;
 import dev.gpuprocess.image.ImageMachine;
-import dev.gpuprocess.image.Manifest;
+import dev.gpuprocess.internal.manifest.ManifestData;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashSet;
@@ -28,14 +28,14 @@ final class GpuComparison {
   private final ImageMachine before;
   private final GpuReading here;
 
-  private GpuComparison(Manifest manifest, ImageMachine before, GpuReading here) {
+  private GpuComparison(ManifestData manifest, ImageMachine before, GpuReading here) {
     manifest.cudaProcesses().forEach(each -> held.addAll(each.gpuBytes().keySet()));
     held.retainAll(before.gpus().keySet());
     this.before = before;
     this.here = here;
   }
 
-  static List<MachineDifference> of(Manifest manifest, ImageMachine before, ThisMachine now) {
+  static List<MachineDifference> of(ManifestData manifest, ImageMachine before, ThisMachine now) {
     if (manifest.cudaProcesses().isEmpty() || before.gpus().isEmpty()) {
       return List.of();
     }

@@ -3,9 +3,9 @@ package dev.gpuprocess.internal.machine;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.MachineDifference;
 import dev.gpuprocess.error.MachineDifference.Aspect;
-import dev.gpuprocess.error.MachineMismatchException;
-import dev.gpuprocess.image.Manifest;
+import dev.gpuprocess.error.MachineUnfitException;
 import dev.gpuprocess.internal.context.EngineContext;
+import dev.gpuprocess.internal.manifest.ManifestData;
 import dev.gpuprocess.options.RestoreOptions;
 import java.nio.file.Path;
 import java.util.EnumSet;
@@ -24,7 +24,7 @@ public final class MachineCheck {
 
   /** Returns all differences, beginning with those that prevent a restore. */
   public static List<MachineDifference> differences(
-      EngineContext context, Manifest manifest, RestoreOptions options) {
+      EngineContext context, ManifestData manifest, RestoreOptions options) {
     return MachineComparison.of(manifest, ThisMachine.look(context), options);
   }
 
@@ -32,10 +32,10 @@ public final class MachineCheck {
    * Refuses a restore that would fail.
    *
    * @return the other differences, in words
-   * @throws MachineMismatchException if a difference prevents the restore
+   * @throws MachineUnfitException with reason MACHINE_MISMATCH if a difference prevents the restore
    */
   public static String require(
-      EngineContext context, Path image, Manifest manifest, RestoreOptions options) {
+      EngineContext context, Path image, ManifestData manifest, RestoreOptions options) {
     return require(image, manifest.pid(), differences(context, manifest, options));
   }
 
@@ -45,7 +45,7 @@ public final class MachineCheck {
     if (certain.isEmpty()) {
       return words(remarkable, LONGEST_NOTE);
     }
-    throw new MachineMismatchException(
+    throw MachineUnfitException.machineMismatch(
         "the image %s cannot be restored on this machine (%s)%s: %s, or set RestoreOptions.skipMachineCheck(true) if the processes can run without them; nothing was restored"
             .formatted(
                 image,

@@ -3,7 +3,7 @@ package dev.gpuprocess.internal.machine;
 import dev.gpuprocess.error.MachineDifference;
 import dev.gpuprocess.error.MachineDifference.Aspect;
 import dev.gpuprocess.image.ImageMachine;
-import dev.gpuprocess.image.Manifest;
+import dev.gpuprocess.internal.manifest.ManifestData;
 import dev.gpuprocess.options.CpuCheck;
 import dev.gpuprocess.options.RestoreOptions;
 import java.util.ArrayList;
@@ -20,19 +20,20 @@ final class MachineComparison {
 
   private static final Pattern VERSION = Pattern.compile("\\d{1,9}(\\.\\d{1,9}){0,9}");
 
-  private final Manifest manifest;
+  private final ManifestData manifest;
   private final ThisMachine here;
   private final RestoreOptions options;
   private final List<MachineDifference> found = new ArrayList<>();
 
-  private MachineComparison(Manifest manifest, ThisMachine here, RestoreOptions options) {
+  private MachineComparison(ManifestData manifest, ThisMachine here, RestoreOptions options) {
     this.manifest = manifest;
     this.here = here;
     this.options = options;
   }
 
   /** Returns all differences, beginning with those that prevent a restore. */
-  static List<MachineDifference> of(Manifest manifest, ThisMachine here, RestoreOptions options) {
+  static List<MachineDifference> of(
+      ManifestData manifest, ThisMachine here, RestoreOptions options) {
     return new MachineComparison(manifest, here, options).run();
   }
 

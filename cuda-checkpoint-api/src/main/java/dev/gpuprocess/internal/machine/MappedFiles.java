@@ -1,10 +1,10 @@
 package dev.gpuprocess.internal.machine;
 
-import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.image.ImageMachine;
 import dev.gpuprocess.image.MappedFile;
 import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcessUnreadableException;
 import dev.gpuprocess.internal.text.NativePath;
 import java.io.IOException;
 import java.nio.file.Files;

@@ -1,9 +1,9 @@
 package dev.gpuprocess.internal.machine;
 
-import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.proc.Environment;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.internal.proc.ProcessUnreadableException;
 import dev.gpuprocess.internal.proc.SocketTables;
 import java.util.ArrayList;
 import java.util.Collection;

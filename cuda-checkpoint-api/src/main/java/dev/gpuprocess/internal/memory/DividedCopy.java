@@ -1,11 +1,11 @@
 package dev.gpuprocess.internal.memory;
 
 import dev.gpuprocess.error.OperationTimedOutException;
-import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.pool.PreparedMemory;
 import dev.gpuprocess.internal.proc.AddressRange;
 import dev.gpuprocess.internal.proc.ControlGroup;
 import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcessUnreadableException;
 import dev.gpuprocess.internal.remote.UntraceableException;
 import dev.gpuprocess.internal.text.Bytes;
 import dev.gpuprocess.report.ProcessIdentity;

@@ -1,11 +1,11 @@
 package dev.gpuprocess.internal.memory;
 
-import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.internal.linux.NativeCallException;
 import dev.gpuprocess.internal.linux.ProcessMemory;
 import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcessUnreadableException;
 import dev.gpuprocess.internal.remote.RemoteCallException;
 import dev.gpuprocess.internal.remote.RemoteCalls;
 import dev.gpuprocess.internal.remote.RemoteThread;

@@ -1,12 +1,12 @@
 package dev.gpuprocess.internal.memory;
 
-import dev.gpuprocess.image.Checksum;
-import dev.gpuprocess.image.ImageFile;
-import dev.gpuprocess.image.MemoryFile;
 import dev.gpuprocess.internal.image.FileChecksums;
 import dev.gpuprocess.internal.linux.BlockFile;
 import dev.gpuprocess.internal.linux.IoExecutor;
 import dev.gpuprocess.internal.linux.NamelessFile;
+import dev.gpuprocess.internal.manifest.Checksum;
+import dev.gpuprocess.internal.manifest.ChecksummedFile;
+import dev.gpuprocess.internal.manifest.MemoryFile;
 import dev.gpuprocess.internal.proc.AddressRange;
 import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.proc.ProcFs;
@@ -85,7 +85,7 @@ record SaveFile(int number, BlockFile file, List<Mapping> mappings) implements A
   }
 
   /** Computes the checksums of its content, for the manifest. */
-  ImageFile sums(Checksum checksum, WorkLimit limit) throws IOException {
+  ChecksummedFile sums(Checksum checksum, WorkLimit limit) throws IOException {
     return sums(IoExecutor.copying(), checksum, limit, null);
   }
 
@@ -95,18 +95,18 @@ record SaveFile(int number, BlockFile file, List<Mapping> mappings) implements A
    * @param directory of memory files of the image
    * @return the copy, with its checksums
    */
-  ImageFile copyTo(Path directory, Checksum checksum, WorkLimit limit) throws IOException {
+  ChecksummedFile copyTo(Path directory, Checksum checksum, WorkLimit limit) throws IOException {
     try (BlockFile to = BlockFile.create(directory.resolve(name()), true)) {
       to.reserve(bytes());
       to.prepare(0, bytes());
       IoExecutor threads = to.isInMemory() ? IoExecutor.copying() : IoExecutor.streaming();
-      ImageFile done = sums(threads, checksum, limit, to);
+      ChecksummedFile done = sums(threads, checksum, limit, to);
       to.sync();
       return done;
     }
   }
 
-  private ImageFile sums(
+  private ChecksummedFile sums(
       IoExecutor threads, Checksum checksum, WorkLimit limit, @Nullable BlockFile to)
       throws IOException {
     return FileChecksums.copy(path(), bytes(), checksum, offset -> file, to, threads, limit);

@@ -1,8 +1,5 @@
 package dev.gpuprocess.internal.memory;
 
-import dev.gpuprocess.image.Checksum;
-import dev.gpuprocess.image.ImageFile;
-import dev.gpuprocess.image.MemoryFile;
 import dev.gpuprocess.internal.linux.BlockFile;
 import dev.gpuprocess.internal.linux.Descriptors;
 import dev.gpuprocess.internal.linux.DirectoryMaker;
@@ -12,6 +9,9 @@ import dev.gpuprocess.internal.linux.Leftovers;
 import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.internal.linux.NamelessFile;
 import dev.gpuprocess.internal.linux.Ownership;
+import dev.gpuprocess.internal.manifest.Checksum;
+import dev.gpuprocess.internal.manifest.ChecksummedFile;
+import dev.gpuprocess.internal.manifest.MemoryFile;
 import dev.gpuprocess.internal.proc.AddressRange;
 import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.proc.ProcFs;
@@ -81,7 +81,7 @@ public final class SaveFiles implements AutoCloseable {
    * Finds the mappings of save files in a process.
    *
    * @param areas the save areas of the checkpoint that its controller recorded
-   * @throws dev.gpuprocess.error.ProcessUnreadableException if its mappings may not be read
+   * @throws dev.gpuprocess.internal.proc.ProcessUnreadableException if its mappings may not be read
    */
   public static List<Mapping> mappings(ProcessIdentity process, List<AddressRange> areas) {
     List<AddressRange> all = new ArrayList<>(areas);
@@ -188,9 +188,9 @@ public final class SaveFiles implements AutoCloseable {
    * @return the files, with their checksums
    * @throws IOException if one cannot be read or written
    */
-  public List<ImageFile> putInto(Path directory, Checksum checksum, WorkLimit limit)
+  public List<ChecksummedFile> putInto(Path directory, Checksum checksum, WorkLimit limit)
       throws IOException {
-    List<ImageFile> done = new ArrayList<>();
+    List<ChecksummedFile> done = new ArrayList<>();
     for (SaveFile file : files) {
       done.add(
           linked.contains(file)

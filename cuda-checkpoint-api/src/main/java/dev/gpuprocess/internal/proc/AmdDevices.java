@@ -23,7 +23,7 @@ public final class AmdDevices {
    *
    * @param each called for each descriptor and mapping; its exceptions end the search
    * @return the name of one
-   * @throws dev.gpuprocess.error.ProcessUnreadableException when the process may not be read
+   * @throws ProcessUnreadableException when the process may not be read
    */
   public static Optional<String> heldBy(int pid, Runnable each) {
     AtomicReference<String> found = new AtomicReference<>();

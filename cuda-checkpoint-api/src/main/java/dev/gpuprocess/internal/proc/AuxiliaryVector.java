@@ -23,7 +23,7 @@ public final class AuxiliaryVector {
    * @param pid a process of 64 bits
    * @param type {@code AT_...}
    * @return empty when the vector lacks it or the process is gone
-   * @throws dev.gpuprocess.error.ProcessUnreadableException when it may not be read
+   * @throws ProcessUnreadableException when it may not be read
    */
   public static OptionalLong value(long pid, long type) {
     byte[] bytes = ProcFile.head(ProcFs.alive(pid).resolve("auxv"), MOST_BYTES).orElse(new byte[0]);

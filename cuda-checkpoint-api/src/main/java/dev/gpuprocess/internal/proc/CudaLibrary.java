@@ -11,7 +11,7 @@ public final class CudaLibrary {
    * @param pid the process
    * @return whether it maps libcuda or a device file of NVIDIA's driver; a checkpointed process
    *     still maps libcuda
-   * @throws dev.gpuprocess.error.ProcessUnreadableException when the process may not be read
+   * @throws ProcessUnreadableException when the process may not be read
    */
   public static boolean isMappedBy(int pid) {
     return ProcFs.memory(pid).stream()

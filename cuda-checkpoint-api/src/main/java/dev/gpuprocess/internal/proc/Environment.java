@@ -22,7 +22,7 @@ public final class Environment {
    * @param pid the process
    * @param names the names of the variables
    * @return the variables found, the first of each name
-   * @throws dev.gpuprocess.error.ProcessUnreadableException when it may not be read
+   * @throws ProcessUnreadableException when it may not be read
    */
   public static Map<String, String> of(long pid, Set<String> names) {
     byte[] bytes =

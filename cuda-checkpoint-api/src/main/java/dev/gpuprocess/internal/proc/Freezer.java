@@ -44,8 +44,7 @@ public final class Freezer {
    * Starts a check.
    *
    * @return an instance for any number of processes
-   * @throws dev.gpuprocess.error.ProcessUnreadableException when the mounts of this process cannot
-   *     be read
+   * @throws ProcessUnreadableException when the mounts of this process cannot be read
    */
   public static Freezer look() {
     return new Freezer(CgroupMounts.ours());
@@ -60,8 +59,7 @@ public final class Freezer {
    *
    * @param pid the process
    * @return thawed also when it is gone
-   * @throws dev.gpuprocess.error.ProcessUnreadableException when {@code /proc} cannot be read for
-   *     it
+   * @throws ProcessUnreadableException when {@code /proc} cannot be read for it
    */
   public State of(long pid) {
     State state = State.THAWED;

@@ -22,7 +22,7 @@ public enum LifeSign {
    *
    * @param pid its pid; compare the start time before and after, as another process may get the pid
    * @return the state now
-   * @throws dev.gpuprocess.error.ProcessUnreadableException when {@code /proc} cannot be read
+   * @throws ProcessUnreadableException when {@code /proc} cannot be read
    */
   public static LifeSign of(long pid) {
     boolean living = false;

@@ -1,7 +1,6 @@
 package dev.gpuprocess.internal.proc;
 
 import dev.gpuprocess.error.Failure;
-import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.time.IoSupplier;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;

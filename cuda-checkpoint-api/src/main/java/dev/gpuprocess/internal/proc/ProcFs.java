@@ -1,7 +1,6 @@
 package dev.gpuprocess.internal.proc;
 
 import dev.gpuprocess.error.Failure;
-import dev.gpuprocess.error.ProcessUnreadableException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.AccessDeniedException;
 import java.nio.file.Path;

@@ -69,7 +69,7 @@ public final class SaveFileMappings {
   /**
    * Returns how many bytes a process may have in such mappings, judged by their names.
    *
-   * @throws dev.gpuprocess.error.ProcessUnreadableException when the mappings may not be read
+   * @throws ProcessUnreadableException when the mappings may not be read
    */
   public static long bytes(int pid) {
     return candidates(pid).stream().mapToLong(each -> each.addresses().bytes()).sum();
@@ -78,7 +78,7 @@ public final class SaveFileMappings {
   /**
    * Finds mappings that may be such, judged by their names.
    *
-   * @throws dev.gpuprocess.error.ProcessUnreadableException when the mappings may not be read
+   * @throws ProcessUnreadableException when the mappings may not be read
    */
   public static List<Mapping> candidates(int pid) {
     return matching(pid, SaveFileMappings::is);
@@ -88,7 +88,7 @@ public final class SaveFileMappings {
    * Finds the mappings.
    *
    * @param areas the driver's save areas
-   * @throws dev.gpuprocess.error.ProcessUnreadableException when the mappings may not be read
+   * @throws ProcessUnreadableException when the mappings may not be read
    */
   public static List<Mapping> of(int pid, List<AddressRange> areas) {
     return matching(pid, mapping -> is(mapping, areas));
@@ -111,7 +111,7 @@ public final class SaveFileMappings {
    * longer have all of its bytes. The kernel counts such pages.
    *
    * @param mappings of the process
-   * @throws dev.gpuprocess.error.ProcessUnreadableException when it may not be read
+   * @throws ProcessUnreadableException when it may not be read
    */
   public static boolean haveOwnPages(int pid, List<Mapping> mappings) {
     OwnPages counted =

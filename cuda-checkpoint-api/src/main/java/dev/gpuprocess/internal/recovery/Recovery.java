@@ -1,7 +1,6 @@
 package dev.gpuprocess.internal.recovery;
 
 import dev.gpuprocess.error.ImageException;
-import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.call.BoundedDiskTask;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.image.AbandonedImage;
@@ -14,6 +13,7 @@ import dev.gpuprocess.internal.linux.ProcessSearch;
 import dev.gpuprocess.internal.memory.SaveFiles;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.internal.proc.ProcessUnreadableException;
 import dev.gpuprocess.internal.state.Journal;
 import dev.gpuprocess.internal.state.JournalEntry;
 import dev.gpuprocess.internal.state.ProcessLock;

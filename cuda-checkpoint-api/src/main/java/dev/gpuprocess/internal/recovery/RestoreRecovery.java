@@ -6,7 +6,6 @@ import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.NotCudaProcessException;
 import dev.gpuprocess.error.OperationInProgressException;
-import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.engine.TrackedProcess;
@@ -17,6 +16,7 @@ import dev.gpuprocess.internal.image.LogDirectory;
 import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.linux.ProcessSearch;
 import dev.gpuprocess.internal.linux.ProcessTree;
+import dev.gpuprocess.internal.manifest.ManifestData;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.state.GpuUsage;
 import dev.gpuprocess.internal.state.Journal;
@@ -99,7 +99,7 @@ final class RestoreRecovery extends EntryRecovery {
       journal.remove(entry.key());
       return Optional.of(new RecoveredProcess(process, RecoveryOutcome.HALF_RESTORED_ENDED, null));
     }
-    Optional<Manifest> image = manifest();
+    Optional<ManifestData> image = manifest();
     if (!isOf(image, process)) {
       return Optional.of(gone());
     }
@@ -131,7 +131,7 @@ final class RestoreRecovery extends EntryRecovery {
   }
 
   /** Journals members without an entry; false if the driver reports no state for a member. */
-  private boolean areJournalled(ProcessIdentity root, Optional<Manifest> image) {
+  private boolean areJournalled(ProcessIdentity root, Optional<ManifestData> image) {
     Map<Integer, GpuUsage> held = new HashMap<>();
     boolean isolated = image.map(known -> known.options().isIsolated()).orElse(false);
     if (image.map(known -> known.options().plugin() != null).orElse(false)) {
@@ -183,14 +183,14 @@ final class RestoreRecovery extends EntryRecovery {
   }
 
   /** Returns whether a process is of an image; true if the image cannot be read. */
-  private static boolean isOf(Optional<Manifest> image, ProcessIdentity process) {
+  private static boolean isOf(Optional<ManifestData> image, ProcessIdentity process) {
     return image
         .map(known -> known.commandLine().equals(ProcFs.commandLine(process.pid())))
         .orElse(true);
   }
 
   /** Returns the manifest; empty if the entry has no image, or the image cannot be read. */
-  private Optional<Manifest> manifest() {
+  private Optional<ManifestData> manifest() {
     Path image = entry.image();
     if (image == null) {
       return Optional.empty();

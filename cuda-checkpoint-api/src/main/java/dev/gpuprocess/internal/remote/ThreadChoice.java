@@ -1,9 +1,9 @@
 package dev.gpuprocess.internal.remote;
 
-import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.launch.LaunchedRoot;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.internal.proc.ProcessUnreadableException;
 import java.util.Arrays;
 import java.util.Comparator;
 import java.util.Iterator;

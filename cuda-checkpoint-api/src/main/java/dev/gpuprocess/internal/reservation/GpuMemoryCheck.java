@@ -3,7 +3,6 @@ package dev.gpuprocess.internal.reservation;
 import dev.gpuprocess.cuda.Gpu;
 import dev.gpuprocess.cuda.GpuInventory;
 import dev.gpuprocess.cuda.GpuMap;
-import dev.gpuprocess.cuda.GpuPair;
 import dev.gpuprocess.cuda.GpuReading;
 import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.error.FixAndRetryException;
@@ -54,10 +53,10 @@ public final class GpuMemoryCheck {
    * @param pairs for the driver; empty for the same GPUs
    * @param reservations of the processes, in their order; unknown GPUs are not reserved
    */
-  public record Reserved(List<GpuPair> pairs, List<Reservation> reservations) {
+  public record Reserved(Map<GpuUuid, GpuUuid> pairs, List<Reservation> reservations) {
 
     public Reserved {
-      pairs = List.copyOf(pairs);
+      pairs = Collections.unmodifiableMap(new TreeMap<>(pairs));
       reservations = List.copyOf(reservations);
     }
   }
@@ -109,7 +108,8 @@ public final class GpuMemoryCheck {
    * @throws FixAndRetryException with reason UNKNOWN_GPU if the map is not possible here
    * @throws dev.gpuprocess.error.OperationInProgressException if another controller locks the
    *     reservations for too long
-   * @throws dev.gpuprocess.error.StateDirectoryException if the reservations cannot be read
+   * @throws dev.gpuprocess.internal.state.StateDirectoryException if the reservations cannot be
+   *     read
    */
   public Reserved reserve(
       Function<GpuMemoryRefusal, InsufficientGpuMemoryException> refused,
@@ -125,7 +125,7 @@ public final class GpuMemoryCheck {
                   GpuPlacement.pairsUnseen(map),
                   Collections.nCopies(returning.size(), Reservation.NONE));
             }
-            List<GpuPair> pairs = pairs(reading.get(), others);
+            Map<GpuUuid, GpuUuid> pairs = pairs(reading.get(), others);
             Optional<GpuMemoryRefusal> refusal = whyNot(pairs, reading.get(), others);
             if (refusal.isPresent()) {
               throw refused.apply(refusal.get());
@@ -137,11 +137,11 @@ public final class GpuMemoryCheck {
         });
   }
 
-  private List<GpuPair> pairs(GpuReading reading, List<ReservedMemory> claims)
+  private Map<GpuUuid, GpuUuid> pairs(GpuReading reading, List<ReservedMemory> claims)
       throws ImpossibleMapException {
     List<ReservedMemory> others = notOurs(claims);
     GpuUsage held = returning.stream().map(Returning::held).reduce(GpuUsage::plus).orElseThrow();
-    Map<GpuUuid, Long> needs = held.complete() ? need(List.of(), reading).bytes() : Map.of();
+    Map<GpuUuid, Long> needs = held.complete() ? need(Map.of(), reading).bytes() : Map.of();
     Map<GpuUuid, String> machine = new TreeMap<>();
     returning.forEach(each -> machine.putAll(each.machine()));
     return new GpuPlacement(
@@ -149,7 +149,7 @@ public final class GpuMemoryCheck {
         .pairs(map);
   }
 
-  private List<Reservation> addAll(List<GpuPair> pairs, GpuReading reading) {
+  private List<Reservation> addAll(Map<GpuUuid, GpuUuid> pairs, GpuReading reading) {
     List<Reservation> all = new ArrayList<>();
     try {
       for (Returning each : returning) {
@@ -163,14 +163,14 @@ public final class GpuMemoryCheck {
     }
   }
 
-  private GpuMemoryNeed need(List<GpuPair> pairs, GpuReading reading) {
+  private GpuMemoryNeed need(Map<GpuUuid, GpuUuid> pairs, GpuReading reading) {
     return returning.stream()
         .map(each -> need(each, pairs, reading))
         .reduce(GpuMemoryNeed::plus)
         .orElseThrow();
   }
 
-  private GpuMemoryNeed need(Returning one, List<GpuPair> pairs, GpuReading reading) {
+  private GpuMemoryNeed need(Returning one, Map<GpuUuid, GpuUuid> pairs, GpuReading reading) {
     GpuUsage held = one.held();
     ProcessIdentity process = one.process();
     boolean oneGpu = reading.gpus().size() == 1 && reading.unreadable().isEmpty();
@@ -180,7 +180,7 @@ public final class GpuMemoryCheck {
   }
 
   private Optional<GpuMemoryRefusal> whyNot(
-      List<GpuPair> pairs, GpuReading reading, List<ReservedMemory> claims) {
+      Map<GpuUuid, GpuUuid> pairs, GpuReading reading, List<ReservedMemory> claims) {
     GpuMemoryNeed need = need(pairs, reading);
     if (!need.isKnown()) {
       return Optional.of(

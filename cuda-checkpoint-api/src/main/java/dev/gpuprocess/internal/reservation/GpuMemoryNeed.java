@@ -1,7 +1,6 @@
 package dev.gpuprocess.internal.reservation;
 
 import dev.gpuprocess.cuda.Gpu;
-import dev.gpuprocess.cuda.GpuPair;
 import dev.gpuprocess.cuda.GpuReading;
 import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.internal.state.GpuUsage;
@@ -36,24 +35,24 @@ public record GpuMemoryNeed(Map<GpuUuid, Long> bytes, List<GpuUuid> bounded, boo
    * @param bound the most that it can have used on a GPU for which its usage is unknown
    */
   public static GpuMemoryNeed of(
-      GpuUsage held, List<GpuPair> pairs, GpuReading reading, OptionalLong bound) {
+      GpuUsage held, Map<GpuUuid, GpuUuid> pairs, GpuReading reading, OptionalLong bound) {
     Map<GpuUuid, Long> needed = new TreeMap<>();
     held.known()
         .forEach(
             (from, bytes) -> {
               if (bytes > 0) {
-                needed.merge(target(from, pairs), withMargin(bytes), GpuUsage::sum);
+                needed.merge(pairs.getOrDefault(from, from), withMargin(bytes), GpuUsage::sum);
               }
             });
     if (held.complete()) {
       return new GpuMemoryNeed(needed, List.of(), true);
     }
     Stream<GpuUuid> seen =
-        pairs.isEmpty()
-            ? reading.gpus().stream().map(Gpu::uuid)
-            : pairs.stream().map(GpuPair::from);
+        pairs.isEmpty() ? reading.gpus().stream().map(Gpu::uuid) : pairs.keySet().stream();
     List<GpuUuid> unknown =
-        seen.filter(gpu -> !held.known().containsKey(gpu)).map(gpu -> target(gpu, pairs)).toList();
+        seen.filter(gpu -> !held.known().containsKey(gpu))
+            .map(gpu -> pairs.getOrDefault(gpu, gpu))
+            .toList();
     unknown.forEach(gpu -> needed.merge(gpu, bound.orElse(0), GpuUsage::sum));
     return new GpuMemoryNeed(needed, unknown, bound.isPresent());
   }
@@ -71,13 +70,5 @@ public record GpuMemoryNeed(Map<GpuUuid, Long> bytes, List<GpuUuid> bounded, boo
         sums,
         Stream.concat(bounded.stream(), other.bounded.stream()).distinct().toList(),
         isKnown && other.isKnown);
-  }
-
-  private static GpuUuid target(GpuUuid from, List<GpuPair> pairs) {
-    return pairs.stream()
-        .filter(pair -> pair.from().equals(from))
-        .map(GpuPair::to)
-        .findFirst()
-        .orElse(from);
   }
 }

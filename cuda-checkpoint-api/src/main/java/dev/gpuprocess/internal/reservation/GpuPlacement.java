@@ -2,7 +2,6 @@ package dev.gpuprocess.internal.reservation;
 
 import dev.gpuprocess.cuda.Gpu;
 import dev.gpuprocess.cuda.GpuMap;
-import dev.gpuprocess.cuda.GpuPair;
 import dev.gpuprocess.cuda.GpuReading;
 import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.internal.state.GpuUsage;
@@ -60,9 +59,9 @@ final class GpuPlacement {
    * @return empty if all memory stays on its GPU
    * @throws ImpossibleMapException if a GPU of the map is missing, unreadable, or ambiguous
    */
-  List<GpuPair> pairs(GpuMap map) throws ImpossibleMapException {
+  Map<GpuUuid, GpuUuid> pairs(GpuMap map) throws ImpossibleMapException {
     if (map instanceof GpuMap.Exactly exactly) {
-      return pairs(exactly.targets());
+      return new TreeMap<>(exactly.targets());
     }
     if (map instanceof GpuMap.Swap swap) {
       requireHere(swap.one());
@@ -74,10 +73,10 @@ final class GpuPlacement {
       return all(Map.of(onlyOne(to.target()), to.target()));
     }
     if (map instanceof GpuMap.Automatic) {
-      return isKnown ? all(fitting()) : isMissing(machine.keySet()) ? all(Map.of()) : List.of();
+      return isKnown ? all(fitting()) : isMissing(machine.keySet()) ? all(Map.of()) : Map.of();
     }
     requireSame();
-    return List.of();
+    return Map.of();
   }
 
   /**
@@ -113,15 +112,15 @@ final class GpuPlacement {
    *
    * @throws ImpossibleMapException if the GPUs must be known
    */
-  static List<GpuPair> pairsUnseen(GpuMap map) throws ImpossibleMapException {
+  static Map<GpuUuid, GpuUuid> pairsUnseen(GpuMap map) throws ImpossibleMapException {
     if (map instanceof GpuMap.Exactly exactly) {
-      return pairs(exactly.targets());
+      return new TreeMap<>(exactly.targets());
     }
     if (map instanceof GpuMap.Swap || map instanceof GpuMap.To) {
       throw new ImpossibleMapException(
           "the driver needs a pair for every GPU, and the GPUs are not known without NVML: name the pairs");
     }
-    return List.of();
+    return Map.of();
   }
 
   private void requireHere(GpuUuid gpu) throws ImpossibleMapException {
@@ -202,7 +201,7 @@ final class GpuPlacement {
    * Completes a map: all other GPUs stay if possible, or take places that are left. With two GPUs
    * that is a swap.
    */
-  private List<GpuPair> all(Map<GpuUuid, GpuUuid> wanted) throws ImpossibleMapException {
+  private Map<GpuUuid, GpuUuid> all(Map<GpuUuid, GpuUuid> wanted) throws ImpossibleMapException {
     Set<GpuUuid> left = new TreeSet<>(machine.keySet());
     if (left.isEmpty()) {
       reading.gpus().forEach(gpu -> left.add(gpu.uuid()));
@@ -210,7 +209,7 @@ final class GpuPlacement {
     boolean isElsewhere = isMissing(left);
     if (!isElsewhere
         && wanted.entrySet().stream().allMatch(each -> each.getKey().equals(each.getValue()))) {
-      return List.of();
+      return Map.of();
     }
     if (!reading.unreadable().isEmpty()) {
       throw new ImpossibleMapException(
@@ -232,7 +231,7 @@ final class GpuPlacement {
       }
     }
     requireAll(isElsewhere, left, targets);
-    return pairs(targets);
+    return targets;
   }
 
   /** A GPU that holds nothing may go to one of another kind. */
@@ -252,11 +251,5 @@ final class GpuPlacement {
           "the process comes from a machine with the GPUs %s, and this machine has no GPU of the same kind that is left for %s: use a machine with as many, or name the pairs"
               .formatted(words(machine.keySet()), words(without)));
     }
-  }
-
-  /** Returns the pairs, ordered by GPU. */
-  private static List<GpuPair> pairs(Map<GpuUuid, GpuUuid> targets) {
-    return new TreeMap<>(targets)
-        .entrySet().stream().map(each -> new GpuPair(each.getKey(), each.getValue())).toList();
   }
 }

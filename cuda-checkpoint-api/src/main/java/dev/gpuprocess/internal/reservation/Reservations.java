@@ -78,7 +78,7 @@ public final class Reservations {
    * @param pid of the process to restore, for messages
    * @param patience how long to wait for other controllers
    * @throws OperationInProgressException if another controller does not end
-   * @throws dev.gpuprocess.error.StateDirectoryException if no descriptor is free, so that
+   * @throws dev.gpuprocess.internal.state.StateDirectoryException if no descriptor is free, so that
    *     reservations of other controllers cannot be read
    */
   public <T> T alone(int pid, Duration patience, Function<List<ReservedMemory>, T> body) {

@@ -1,9 +1,9 @@
 package dev.gpuprocess.internal.reservation;
 
-import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.proc.ProcFields;
 import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcessUnreadableException;
 import dev.gpuprocess.internal.proc.SaveFileMappings;
 import dev.gpuprocess.internal.state.GpuUsage;
 import dev.gpuprocess.report.ProcessIdentity;

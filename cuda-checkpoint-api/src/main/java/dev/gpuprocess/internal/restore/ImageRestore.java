@@ -4,7 +4,6 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.Fate;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageException;
-import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.call.BoundedDiskTask;
 import dev.gpuprocess.internal.call.Stop;
 import dev.gpuprocess.internal.context.EngineContext;
@@ -19,6 +18,7 @@ import dev.gpuprocess.internal.image.LogDirectory;
 import dev.gpuprocess.internal.image.VerifiedImage;
 import dev.gpuprocess.internal.launch.LaunchedRestore;
 import dev.gpuprocess.internal.machine.MachineCheck;
+import dev.gpuprocess.internal.manifest.ManifestData;
 import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.options.Cancellation;
@@ -44,7 +44,7 @@ public final class ImageRestore {
 
   private final EngineContext context;
   private final ImageDirectory image;
-  private final Manifest manifest;
+  private final ManifestData manifest;
   private final @Nullable GpuPlugin plugin;
   private final StepRecorder steps;
   private final Optional<Isolation> isolation;

@@ -2,10 +2,10 @@ package dev.gpuprocess.internal.restore;
 
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageException;
-import dev.gpuprocess.image.Manifest;
-import dev.gpuprocess.image.MemoryFile;
 import dev.gpuprocess.internal.image.VerifiedImage;
 import dev.gpuprocess.internal.linux.Descriptors;
+import dev.gpuprocess.internal.manifest.ManifestData;
+import dev.gpuprocess.internal.manifest.MemoryFile;
 import dev.gpuprocess.options.RestoreOptions;
 import java.io.IOException;
 import java.util.Map;
@@ -21,7 +21,7 @@ final class MemoryDescriptors implements AutoCloseable {
 
   private MemoryDescriptors() {}
 
-  static MemoryDescriptors open(Manifest manifest, VerifiedImage image) {
+  static MemoryDescriptors open(ManifestData manifest, VerifiedImage image) {
     MemoryDescriptors all = new MemoryDescriptors();
     try {
       for (MemoryFile memory : manifest.memoryFiles()) {

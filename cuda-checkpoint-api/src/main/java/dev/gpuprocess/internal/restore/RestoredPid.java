@@ -2,9 +2,9 @@ package dev.gpuprocess.internal.restore;
 
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.PidTakenException;
-import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.linux.ProcessKey;
+import dev.gpuprocess.internal.manifest.ManifestData;
 import dev.gpuprocess.internal.proc.LifeSign;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
@@ -43,11 +43,11 @@ final class RestoredPid {
   private static final long POLL_NANOS = 1_000_000;
 
   private final EngineContext context;
-  private final Manifest manifest;
+  private final ManifestData manifest;
   private final boolean isIsolated;
   private final int number;
 
-  RestoredPid(EngineContext context, Manifest manifest, boolean isIsolated) {
+  RestoredPid(EngineContext context, ManifestData manifest, boolean isIsolated) {
     this.context = context;
     this.manifest = manifest;
     this.isIsolated = isIsolated;

@@ -1,13 +1,13 @@
 package dev.gpuprocess.internal.restore;
 
 import dev.gpuprocess.cuda.ProcessState;
-import dev.gpuprocess.image.ImageMember;
-import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.engine.TrackedProcess;
 import dev.gpuprocess.internal.engine.TrackedTree;
 import dev.gpuprocess.internal.image.ImageDirectory;
 import dev.gpuprocess.internal.linux.ProcessKey;
+import dev.gpuprocess.internal.manifest.ManifestData;
+import dev.gpuprocess.internal.manifest.ManifestMember;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.state.GpuUsage;
 import dev.gpuprocess.internal.state.ProcessHistory;
@@ -49,9 +49,9 @@ record RestoredTree(EngineContext context, ImageDirectory image, boolean isIsola
   }
 
   private List<TrackedProcess> members(ProcessIdentity root) {
-    Manifest manifest = image.manifest();
+    ManifestData manifest = image.manifest();
     List<TrackedProcess> found = new ArrayList<>();
-    for (ImageMember each : manifest.cudaProcesses()) {
+    for (ManifestMember each : manifest.cudaProcesses()) {
       boolean isRoot = each.startTicks() == manifest.startTicks() && isPidOfRoot(each.pid());
       Optional<ProcessIdentity> here = isRoot ? Optional.of(root) : below(root, each.pid());
       ProcessIdentity origin =

@@ -1,7 +1,6 @@
 package dev.gpuprocess.internal.state;
 
 import dev.gpuprocess.error.Failure;
-import dev.gpuprocess.error.StateDirectoryException;
 import dev.gpuprocess.internal.call.BoundedDirectory;
 import dev.gpuprocess.internal.linux.CurrentUser;
 import dev.gpuprocess.internal.linux.DirectoryTrust;

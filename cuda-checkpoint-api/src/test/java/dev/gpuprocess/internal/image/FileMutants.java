@@ -1,7 +1,7 @@
 package dev.gpuprocess.internal.image;
 
-import dev.gpuprocess.image.MemoryFile;
 import dev.gpuprocess.internal.linux.DurableFiles;
+import dev.gpuprocess.internal.manifest.MemoryFile;
 import java.io.IOException;
 import java.io.RandomAccessFile;
 import java.nio.file.Files;

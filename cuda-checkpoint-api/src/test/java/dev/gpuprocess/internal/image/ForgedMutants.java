@@ -4,8 +4,8 @@ import com.google.gson.JsonArray;
 import com.google.gson.JsonElement;
 import com.google.gson.JsonObject;
 import com.google.gson.JsonPrimitive;
-import dev.gpuprocess.image.Checksum;
-import dev.gpuprocess.image.ImageFile;
+import dev.gpuprocess.internal.manifest.Checksum;
+import dev.gpuprocess.internal.manifest.ChecksummedFile;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -57,7 +57,7 @@ final class ForgedMutants {
   }
 
   private static void sumAgain(Path image, Checksum checksum) {
-    List<ImageFile> files = TestImages.sum(image, checksum);
+    List<ChecksummedFile> files = TestImages.sum(image, checksum);
     TestImages.forge(image, ManifestFile.write(TestImages.manifest(files)));
   }
 

@@ -12,9 +12,9 @@ import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.OperationCancelledException;
-import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.ImageKey;
 import dev.gpuprocess.internal.linux.FileHold;
+import dev.gpuprocess.internal.manifest.ChecksummedFile;
 import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.options.Cancellation;
 import java.io.IOException;
@@ -281,7 +281,7 @@ class ImageCopyTest {
 
   @Test
   void aCopyWhoseJvmWasKilledIsContinued() throws IOException {
-    List<ImageFile> files = image.manifest().files();
+    List<ChecksummedFile> files = image.manifest().files();
     try (OtherJvm jvm =
         OtherJvm.start("copy", target.toString(), original.toString()).awaitBegun()) {
       assertEquals(List.of(), AbandonedImage.in(parent), () -> jvm.identity() + " lives");
@@ -302,7 +302,8 @@ class ImageCopyTest {
 
     assertSame(original, null);
     long again = files.get(1).bytes() + files.get(2).bytes();
-    long there = files.subList(0, OtherJvm.COPIED_FILES).stream().mapToLong(ImageFile::bytes).sum();
+    long there =
+        files.subList(0, OtherJvm.COPIED_FILES).stream().mapToLong(ChecksummedFile::bytes).sum();
     assertEquals(there - again, made.found());
   }
 
@@ -447,15 +448,15 @@ class ImageCopyTest {
       TestImages.fill(staged.images(), new Random(1));
       Path pages = staged.images().resolve("cgroup.img");
       try (RandomAccessFile file = new RandomAccessFile(pages.toFile(), "rw")) {
-        file.setLength(ImageFile.CHUNK_BYTES + tail);
-        file.seek(ImageFile.CHUNK_BYTES);
+        file.setLength(ChecksummedFile.CHUNK_BYTES + tail);
+        file.seek(ChecksummedFile.CHUNK_BYTES);
         file.write(TestImages.bytes(new Random(4), tail));
       }
       big = staged.publish(TestImages::manifest);
       staged.logUnwanted();
     }
     try (ImageCopy copy = ImageCopy.begin(big, target, null, unlimited())) {
-      for (ImageFile file : big.manifest().files()) {
+      for (ChecksummedFile file : big.manifest().files()) {
         copy.copy(file);
       }
     }
@@ -463,7 +464,7 @@ class ImageCopyTest {
     flipABit(partial.resolve("criu/files.img"));
     try (RandomAccessFile file =
         new RandomAccessFile(partial.resolve("criu/cgroup.img").toFile(), "rw")) {
-      file.seek(ImageFile.CHUNK_BYTES + 3);
+      file.seek(ChecksummedFile.CHUNK_BYTES + 3);
       file.write(file.read() + 1);
     }
     long files = Files.size(large.resolve("criu/files.img"));

@@ -13,10 +13,10 @@ import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.error.OperationTimedOutException;
-import dev.gpuprocess.image.Checksum;
-import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.ImageKey;
 import dev.gpuprocess.internal.linux.DurableFiles;
+import dev.gpuprocess.internal.manifest.Checksum;
+import dev.gpuprocess.internal.manifest.ChecksummedFile;
 import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.options.Cancellation;
 import java.io.IOException;
@@ -167,19 +167,20 @@ class ImageDirectoryTest {
   @Test
   void aBitWasFlippedFarInALargeFile() throws IOException {
     Path large = image.resolve("criu/ghost-file-9.img");
-    long bytes = 2 * ImageFile.CHUNK_BYTES + 17;
+    long bytes = 2 * ChecksummedFile.CHUNK_BYTES + 17;
     try (RandomAccessFile file = new RandomAccessFile(large.toFile(), "rw")) {
       file.setLength(bytes);
     }
     mode(large, "rw-------");
-    List<ImageFile> files = new ArrayList<>(TestImages.sum(image, Checksum.CRC32C));
-    ImageFile summed =
+    List<ChecksummedFile> files = new ArrayList<>(TestImages.sum(image, Checksum.CRC32C));
+    ChecksummedFile summed =
         files.stream().filter(file -> file.bytes() == bytes).findFirst().orElseThrow();
     assertEquals(3, summed.chunks().size());
     assertEquals(summed.chunks().get(0), summed.chunks().get(1));
     TestImages.forge(image, ManifestFile.write(TestImages.manifest(files)));
     ImageDirectory.open(image).verify();
-    for (long at : List.of(0L, ImageFile.CHUNK_BYTES - 1, ImageFile.CHUNK_BYTES, bytes - 1)) {
+    for (long at :
+        List.of(0L, ChecksummedFile.CHUNK_BYTES - 1, ChecksummedFile.CHUNK_BYTES, bytes - 1)) {
       flip(large, at);
       refused(ImageException.Reason.CORRUPT, "ghost-file-9.img has different content");
       flip(large, at);
@@ -200,7 +201,7 @@ class ImageDirectoryTest {
   void aManifestThatAgreesWithATruncatedMemoryImageIsNotEnough() throws IOException {
     byte[] whole = Files.readAllBytes(pages);
     Files.write(pages, Arrays.copyOf(whole, whole.length - 4096));
-    List<ImageFile> files = TestImages.sum(image, Checksum.CRC32C);
+    List<ChecksummedFile> files = TestImages.sum(image, Checksum.CRC32C);
     TestImages.forge(image, ManifestFile.write(TestImages.manifest(files)));
     refused(ImageException.Reason.CORRUPT, "pagemap-4242.img needs", "pages-1.img, which has");
   }
@@ -283,7 +284,7 @@ class ImageDirectoryTest {
     byte[] content = Files.readAllBytes(pages);
     content[0] ^= 1;
     Files.write(pages, content);
-    List<ImageFile> files = TestImages.sum(image, Checksum.CRC32C);
+    List<ChecksummedFile> files = TestImages.sum(image, Checksum.CRC32C);
     TestImages.forge(image, ManifestFile.write(TestImages.manifest(files)));
     ImageDirectory.open(image).verify();
     assertReason(ImageException.class, ImageException.Reason.CORRUPT, opened::verify);
@@ -339,14 +340,14 @@ class ImageDirectoryTest {
       file.setLength(bytes);
     }
     mode(sparse, "rw-------");
-    List<ImageFile> files = new ArrayList<>(ImageDirectory.open(image).manifest().files());
+    List<ChecksummedFile> files = new ArrayList<>(ImageDirectory.open(image).manifest().files());
     files.add(
-        new ImageFile(
+        new ChecksummedFile(
             "criu/ghost-file-9.img",
             bytes,
             Checksum.CRC32C,
-            Collections.nCopies((int) ImageFile.chunksOf(bytes), "00000000")));
-    files.sort(Comparator.comparing(ImageFile::path));
+            Collections.nCopies((int) ChecksummedFile.chunksOf(bytes), "00000000")));
+    files.sort(Comparator.comparing(ChecksummedFile::path));
     TestImages.forge(image, ManifestFile.write(TestImages.manifest(files)));
     ImageDirectory opened = ImageDirectory.open(image);
     WorkLimit shortly = WorkLimit.reading("restore", 4242, Duration.ofMillis(50), () -> false);
@@ -421,7 +422,7 @@ class ImageDirectoryTest {
         ImageException.class,
         ImageException.Reason.CORRUPT,
         () -> ImageDirectory.open(signed, key).verify());
-    List<ImageFile> files = TestImages.sum(signed, Checksum.SHA256);
+    List<ChecksummedFile> files = TestImages.sum(signed, Checksum.SHA256);
     TestImages.forge(signed, ManifestFile.write(TestImages.manifest(files)));
     ImageDirectory.open(signed).verify();
     assertReason(

@@ -3,24 +3,30 @@ package dev.gpuprocess.internal.image;
 import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.OutsideUse;
+import dev.gpuprocess.cuda.GpuUuid;
+import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.ImageException;
-import dev.gpuprocess.image.Checksum;
-import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.ImageMachine;
-import dev.gpuprocess.image.ImageMember;
 import dev.gpuprocess.image.ImageProcess;
 import dev.gpuprocess.image.ImageProcess.Role;
 import dev.gpuprocess.image.Manifest;
-import dev.gpuprocess.image.MemoryFile;
+import dev.gpuprocess.internal.manifest.Checksum;
+import dev.gpuprocess.internal.manifest.ChecksummedFile;
+import dev.gpuprocess.internal.manifest.ManifestData;
+import dev.gpuprocess.internal.manifest.ManifestMember;
+import dev.gpuprocess.internal.manifest.MemoryFile;
+import dev.gpuprocess.report.ProcessIdentity;
+import dev.gpuprocess.report.ProcessMember;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
-import java.util.Objects;
+import java.util.Map;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -91,7 +97,7 @@ class ManifestFileTest {
       }
       """;
 
-  private static Manifest read(String text) {
+  private static ManifestData read(String text) {
     byte[] content = text.getBytes(StandardCharsets.UTF_8);
     return ManifestFile.read(FILE, content, ManifestFile.sum(content), null, null);
   }
@@ -105,12 +111,12 @@ class ManifestFileTest {
 
   @Test
   void format1IsReadAndWritten() {
-    Manifest manifest = read(FORMAT_1);
+    ManifestData manifest = read(FORMAT_1);
     assertEquals(
         TestImages.manifest(
             List.of(
-                new ImageFile("criu/cgroup.img", 0, Checksum.CRC32C, List.of()),
-                new ImageFile(
+                new ChecksummedFile("criu/cgroup.img", 0, Checksum.CRC32C, List.of()),
+                new ChecksummedFile(
                     "criu/pages-1.img",
                     67108865,
                     Checksum.CRC32C,
@@ -182,7 +188,7 @@ class ManifestFileTest {
 
   @Test
   void format2HasMemoryFiles() {
-    Manifest manifest = read(format2());
+    ManifestData manifest = read(format2());
     MemoryFile memory = manifest.memoryFiles().get(0);
     assertEquals("gpu/memory-1.bin", memory.file());
     assertEquals("/images/ö/.gpuprocess-1.partial/gpu/memory-1.bin", memory.mappedAs());
@@ -242,16 +248,35 @@ class ManifestFileTest {
 
   @Test
   void format3HasMembers() {
-    Manifest manifest = read(format3());
+    ManifestData manifest = read(format3());
     assertEquals(
-        List.of(4243, 4244), manifest.cudaProcesses().stream().map(ImageMember::pid).toList());
+        List.of(4243, 4244), manifest.cudaProcesses().stream().map(ManifestMember::pid).toList());
     assertTrue(manifest.isOfJob());
     assertEquals(format3(), new String(ManifestFile.write(manifest), StandardCharsets.UTF_8));
     assertEquals(
-        List.of(new ImageMember(4242, 123456, read(FORMAT_1).gpuBytes())),
+        List.of(new ManifestMember(4242, 123456, read(FORMAT_1).gpuBytes())),
         read(FORMAT_1).cudaProcesses());
     String none = format3().substring(0, format3().indexOf("[\n    {\n      \"pid\"")) + "[]\n}\n";
     assertEquals(List.of(), read(none).cudaProcesses());
+  }
+
+  @Test
+  void callersGetASummary() {
+    Manifest summary = read(FORMAT_1).summary();
+    assertEquals(new ProcessIdentity(4242, 123456), summary.process());
+    assertEquals(67108865, summary.bytes());
+    assertEquals(List.of(), summary.memoryFiles());
+    assertEquals(List.of(), summary.processes());
+    assertEquals(List.of(), summary.steps());
+    assertFalse(summary.isolated());
+    ProcessMember root = summary.members().get(0);
+    assertEquals(summary.process(), root.process());
+    assertEquals(ProcessState.CHECKPOINTED, root.state());
+    GpuUuid gpu = GpuUuid.of("GPU-1f6d2a10-3c1b-4e7f-9a55-0123456789ab");
+    assertEquals(1073741824L, root.gpuBytes().get(gpu));
+    List<ProcessMember> members = read(format3()).summary().members();
+    assertEquals(List.of(4243, 4244), members.stream().map(ProcessMember::pid).toList());
+    assertEquals(Map.of(), members.get(1).gpuBytes());
   }
 
   @Test
@@ -262,7 +287,7 @@ class ManifestFileTest {
             .replace(
                 "\"cgroups\": \"SOFT\"",
                 "\"cgroups\": \"SOFT\",\n    \"plugin\": \"amdgpu_plugin\"");
-    Manifest manifest = read(plugin);
+    ManifestData manifest = read(plugin);
     assertEquals("amdgpu_plugin", manifest.options().plugin());
     assertTrue(manifest.isOfJob());
     assertEquals(plugin, new String(ManifestFile.write(manifest), StandardCharsets.UTF_8));
@@ -322,7 +347,7 @@ class ManifestFileTest {
 
   @Test
   void aMachineIsPartOfTheManifestInEveryFormat() {
-    Manifest manifest = read(withMachine());
+    ManifestData manifest = read(withMachine());
     assertEquals(TestImages.MACHINE, manifest.machine());
     assertEquals(withMachine(), new String(ManifestFile.write(manifest), StandardCharsets.UTF_8));
     assertNull(read(FORMAT_1).machine());
@@ -411,7 +436,7 @@ class ManifestFileTest {
 
   @Test
   void processesAndStepsArePartOfTheManifest() {
-    Manifest manifest = read(withTree());
+    ManifestData manifest = read(withTree());
     assertEquals(withTree(), new String(ManifestFile.write(manifest), StandardCharsets.UTF_8));
     assertEquals(
         List.of(
@@ -419,7 +444,7 @@ class ManifestFileTest {
             new ImageProcess(7, 1, null, "Zoë", Role.CUDA, 3),
             new ImageProcess(8, 7, null, "pt_data_worker", Role.WORKER, null)),
         manifest.processes());
-    assertEquals(Duration.ofSeconds(9), Objects.requireNonNull(manifest.steps()).get(1).duration());
+    assertEquals(Duration.ofSeconds(9), manifest.summary().steps().get(1).duration());
     assertNull(read(FORMAT_1).processes());
     assertNull(read(FORMAT_1).steps());
   }
@@ -469,7 +494,7 @@ class ManifestFileTest {
   @OutsideUse("D4")
   void aLabelIsPartOfTheManifest() {
     String labelled = FORMAT_1.replace("  \"files\"", "  \"label\": \"job 42 – 7\",\n  \"files\"");
-    Manifest manifest = read(labelled);
+    ManifestData manifest = read(labelled);
     assertEquals("job 42 – 7", manifest.label());
     assertEquals(labelled, new String(ManifestFile.write(manifest), StandardCharsets.UTF_8));
     refused(labelled.replace("job 42 – 7", " "), "a label has");

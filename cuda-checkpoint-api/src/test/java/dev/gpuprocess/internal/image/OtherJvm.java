@@ -4,7 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.TestJvm;
-import dev.gpuprocess.image.ImageFile;
+import dev.gpuprocess.internal.manifest.ChecksummedFile;
 import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.io.BufferedReader;
@@ -69,7 +69,7 @@ final class OtherJvm implements AutoCloseable {
         ImageDirectory image = ImageDirectory.open(Path.of(arguments[2]));
         WorkLimit unlimited = WorkLimit.readingAtLength("copy", 0, () -> false);
         try (ImageCopy copy = ImageCopy.begin(image, target, null, unlimited)) {
-          for (ImageFile file : image.manifest().files().subList(0, COPIED_FILES)) {
+          for (ChecksummedFile file : image.manifest().files().subList(0, COPIED_FILES)) {
             copy.copy(file);
           }
           System.out.println("begun");

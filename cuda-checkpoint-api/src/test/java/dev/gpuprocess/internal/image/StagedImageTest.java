@@ -12,13 +12,13 @@ import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageException;
-import dev.gpuprocess.image.Checksum;
-import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.ImageKey;
-import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.linux.DirectoryMaker;
 import dev.gpuprocess.internal.linux.DurableFiles;
 import dev.gpuprocess.internal.linux.StagingName;
+import dev.gpuprocess.internal.manifest.Checksum;
+import dev.gpuprocess.internal.manifest.ChecksummedFile;
+import dev.gpuprocess.internal.manifest.ManifestData;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.FileStore;
@@ -251,7 +251,8 @@ class StagedImageTest {
       ImageException e =
           assertThrows(ImageException.class, () -> staged.publish(TestImages::manifest).verify());
       assertTrue(e.getMessage().contains("memory-1.bin: does not belong"), e.getMessage());
-      ImageFile file = new ImageFile("gpu/memory-1.bin", 1, staged.checksum(), List.of("00000000"));
+      ChecksummedFile file =
+          new ChecksummedFile("gpu/memory-1.bin", 1, staged.checksum(), List.of("00000000"));
       staged.addMemory(file);
       staged.removeMemory(List.of(file));
       staged.publish(TestImages::manifest).verify();
@@ -437,9 +438,9 @@ class StagedImageTest {
     assertEquals(List.of(), entries(parent));
   }
 
-  private static Manifest withCommandLine(List<ImageFile> files, String argument) {
-    Manifest usual = TestImages.manifest(files);
-    return new Manifest(
+  private static ManifestData withCommandLine(List<ChecksummedFile> files, String argument) {
+    ManifestData usual = TestImages.manifest(files);
+    return new ManifestData(
         usual.formatVersion(),
         usual.created(),
         usual.pid(),

@@ -3,18 +3,18 @@ package dev.gpuprocess.internal.image;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.gpuprocess.image.Checksum;
-import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.ImageKey;
 import dev.gpuprocess.image.ImageMachine;
-import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.image.MappedFile;
-import dev.gpuprocess.image.MemoryFile;
 import dev.gpuprocess.internal.linux.DirectoryMaker;
 import dev.gpuprocess.internal.linux.DurableFiles;
 import dev.gpuprocess.internal.linux.IoExecutor;
 import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.internal.linux.PinnedDirectory;
+import dev.gpuprocess.internal.manifest.Checksum;
+import dev.gpuprocess.internal.manifest.ChecksummedFile;
+import dev.gpuprocess.internal.manifest.ManifestData;
+import dev.gpuprocess.internal.manifest.MemoryFile;
 import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
@@ -98,8 +98,9 @@ public final class TestImages {
     }
   }
 
-  private static Manifest made(Manifest manifest, Instant created, List<String> commandLine) {
-    return new Manifest(
+  private static ManifestData made(
+      ManifestData manifest, Instant created, List<String> commandLine) {
+    return new ManifestData(
         manifest.formatVersion(),
         created,
         manifest.pid(),
@@ -133,7 +134,8 @@ public final class TestImages {
       DurableFiles.write(staged.makeMemoryDirectory().resolve("memory-1.bin"), memory);
       ChunkChecksum sum = ChunkChecksum.of(Checksum.CRC32C);
       sum.add(ByteBuffer.wrap(memory));
-      staged.addMemory(new ImageFile(MEMORY, MEMORY_BYTES, Checksum.CRC32C, List.of(sum.text())));
+      staged.addMemory(
+          new ChecksummedFile(MEMORY, MEMORY_BYTES, Checksum.CRC32C, List.of(sum.text())));
       ImageDirectory image =
           staged.publish(files -> made(withMemory(files), created, List.of("/usr/bin/python3")));
       staged.logUnwanted();
@@ -143,9 +145,9 @@ public final class TestImages {
     }
   }
 
-  private static Manifest withMemory(List<ImageFile> files) {
+  private static ManifestData withMemory(List<ChecksummedFile> files) {
     return manifest(
-        Manifest.FORMAT_WITH_MEMORY,
+        ManifestData.FORMAT_WITH_MEMORY,
         null,
         files,
         List.of(new MemoryFile(MEMORY, "/images/" + MEMORY, List.of("7f0000000000-7f0000003000"))),
@@ -187,21 +189,21 @@ public final class TestImages {
     write(images.resolve("pages-2.img"), bytes(random, 2 * page));
   }
 
-  static Manifest manifest(List<ImageFile> files) {
+  static ManifestData manifest(List<ChecksummedFile> files) {
     return labelled(null, files);
   }
 
-  static Manifest labelled(@Nullable String label, List<ImageFile> files) {
-    return manifest(Manifest.FORMAT, label, files, null, null);
+  static ManifestData labelled(@Nullable String label, List<ChecksummedFile> files) {
+    return manifest(ManifestData.FORMAT, label, files, null, null);
   }
 
-  private static Manifest manifest(
+  private static ManifestData manifest(
       int format,
       @Nullable String label,
-      List<ImageFile> files,
+      List<ChecksummedFile> files,
       @Nullable List<MemoryFile> memory,
       @Nullable ImageMachine machine) {
-    return new Manifest(
+    return new ManifestData(
         format,
         CREATED,
         PROCESS.pid(),
@@ -216,7 +218,7 @@ public final class TestImages {
         "580.159.04",
         "4.2.1",
         "6.18.44",
-        new Manifest.Options(
+        new ManifestData.Options(
             true,
             true,
             false,
@@ -239,10 +241,10 @@ public final class TestImages {
   }
 
   /** Computes the checksums of the files of an image, as a forger would. */
-  static List<ImageFile> sum(Path image, Checksum checksum) {
+  static List<ChecksummedFile> sum(Path image, Checksum checksum) {
     try (PinnedDirectory held = PinnedDirectory.open(image);
         IoExecutor cores = IoExecutor.cores()) {
-      List<ImageFile> summed = new ArrayList<>();
+      List<ChecksummedFile> summed = new ArrayList<>();
       for (Path file : DurableFiles.list(image.resolve(ImageDirectory.IMAGES))) {
         summed.add(
             FileChecksums.start(

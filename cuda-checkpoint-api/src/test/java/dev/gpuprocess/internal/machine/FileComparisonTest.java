@@ -5,13 +5,12 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.PlainImage;
 import dev.gpuprocess.error.MachineDifference;
-import dev.gpuprocess.image.Checksum;
-import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.ImageMachine;
-import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.image.MappedFile;
+import dev.gpuprocess.internal.manifest.Checksum;
+import dev.gpuprocess.internal.manifest.ChecksummedFile;
+import dev.gpuprocess.internal.manifest.ManifestData;
 import dev.gpuprocess.internal.text.NativePath;
-import dev.gpuprocess.options.FileValidation;
 import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
@@ -42,10 +41,10 @@ class FileComparisonTest {
   private static List<MachineDifference> differences(
       RestoreOptions options, List<MappedFile> files) {
     ImageMachine machine = new ImageMachine("amd64", "", List.of(), Map.of(), files);
-    Manifest manifest =
+    ManifestData manifest =
         PlainImage.manifest(
             new ProcessIdentity(4242, 1),
-            List.of(new ImageFile("criu/a.img", 0, Checksum.CRC32C, List.of())));
+            List.of(new ChecksummedFile("criu/a.img", 0, Checksum.CRC32C, List.of())));
     return FileComparison.of(manifest, machine, options);
   }
 
@@ -91,8 +90,7 @@ class FileComparisonTest {
     Path library = Files.write(directory.resolve("lib.so"), elf(8));
     MappedFile recorded = new MappedFile(path("lib.so"), 256, "07000000", null);
     assertPrevents(recorded, "build id 07000000 in the image, build id 08000000 here");
-    RestoreOptions bySize =
-        RestoreOptions.builder().criu(c -> c.fileValidation(FileValidation.SIZE)).build();
+    RestoreOptions bySize = RestoreOptions.builder().criu(c -> c.compareFilesBySize(true)).build();
     assertEquals(
         List.of(false),
         differences(bySize, List.of(recorded)).stream().map(MachineDifference::prevents).toList());

@@ -1,7 +1,7 @@
 package dev.gpuprocess.internal.machine;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.cuda.Gpu;
@@ -9,13 +9,13 @@ import dev.gpuprocess.cuda.GpuReading;
 import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.error.MachineDifference;
 import dev.gpuprocess.error.MachineDifference.Aspect;
-import dev.gpuprocess.error.MachineMismatchException;
-import dev.gpuprocess.image.Checksum;
-import dev.gpuprocess.image.ImageFile;
+import dev.gpuprocess.error.MachineUnfitException;
 import dev.gpuprocess.image.ImageMachine;
-import dev.gpuprocess.image.ImageMember;
-import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.image.MappedFile;
+import dev.gpuprocess.internal.manifest.Checksum;
+import dev.gpuprocess.internal.manifest.ChecksummedFile;
+import dev.gpuprocess.internal.manifest.ManifestData;
+import dev.gpuprocess.internal.manifest.ManifestMember;
 import dev.gpuprocess.options.CpuCheck;
 import dev.gpuprocess.options.RestoreOptions;
 import java.nio.file.Path;
@@ -39,7 +39,7 @@ class MachineComparisonTest {
   private List<String> kinds = List.of(H200, H200);
   private List<MappedFile> files = List.of();
   private boolean isKnown = true;
-  private @Nullable List<ImageMember> members;
+  private @Nullable List<ManifestMember> members;
 
   private String architecture = "amd64";
   private List<String> features = List.of("avx2", "avx512f", "sse4_2");
@@ -60,13 +60,13 @@ class MachineComparisonTest {
     return new GpuReading(gpus, List.of());
   }
 
-  private Manifest manifest() {
+  private ManifestData manifest() {
     Map<String, String> names = new LinkedHashMap<>();
     for (int i = 0; i < kinds.size(); i++) {
       names.put(uuid(i), kinds.get(i));
     }
-    return new Manifest(
-        members == null ? Manifest.FORMAT : Manifest.FORMAT_OF_JOB,
+    return new ManifestData(
+        members == null ? ManifestData.FORMAT : ManifestData.FORMAT_OF_JOB,
         Instant.EPOCH,
         4242,
         1,
@@ -76,10 +76,10 @@ class MachineComparisonTest {
         "580.159.04",
         "4.2.1",
         "6.18.44",
-        new Manifest.Options(
+        new ManifestData.Options(
             false, false, false, false, false, false, false, false, false, false, List.of(), ""),
         null,
-        List.of(new ImageFile("criu/a.img", 0, Checksum.CRC32C, List.of())),
+        List.of(new ChecksummedFile("criu/a.img", 0, Checksum.CRC32C, List.of())),
         null,
         members,
         isKnown
@@ -169,7 +169,8 @@ class MachineComparisonTest {
   void theGpusOfAllMembersCount() {
     members =
         List.of(
-            new ImageMember(5, 1, Map.of(uuid(0), 1L)), new ImageMember(6, 1, Map.of(uuid(1), 1L)));
+            new ManifestMember(5, 1, Map.of(uuid(0), 1L)),
+            new ManifestMember(6, 1, Map.of(uuid(1), 1L)));
     kinds = List.of(H200, "NVIDIA A100");
     assertDifference(
         true, "GPUs: 1 x NVIDIA A100, 1 x NVIDIA H200 in the image, 2 x NVIDIA H200 here");
@@ -231,9 +232,10 @@ class MachineComparisonTest {
     assertEquals(
         List.of(Aspect.CPU, Aspect.DRIVER, Aspect.GPU, Aspect.FILE, Aspect.KERNEL),
         all.stream().map(MachineDifference::aspect).toList());
-    MachineMismatchException e =
-        assertThrows(
-            MachineMismatchException.class,
+    MachineUnfitException e =
+        assertReason(
+            MachineUnfitException.class,
+            MachineUnfitException.Reason.MACHINE_MISMATCH,
             () -> MachineCheck.require(Path.of("/images/a"), 4242, all));
     assertEquals(all, e.differences());
     assertEquals(4242, e.failure().pid());
@@ -265,9 +267,10 @@ class MachineComparisonTest {
       many.add(new MappedFile("/nowhere/" + i + "x".repeat(100), 1, "00", null));
     }
     files = many;
-    MachineMismatchException e =
-        assertThrows(
-            MachineMismatchException.class,
+    MachineUnfitException e =
+        assertReason(
+            MachineUnfitException.class,
+            MachineUnfitException.Reason.MACHINE_MISMATCH,
             () -> MachineCheck.require(Path.of("/images/a"), 4242, differences(DEFAULTS)));
     assertEquals(ImageMachine.MOST_FILES, e.differences().size());
     assertTrue(e.getMessage().length() < 10_000, e.getMessage());

@@ -20,6 +20,7 @@ import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -65,7 +66,7 @@ class DriverHookTest {
   }
 
   private void restore() {
-    assertEquals(CudaResult.SUCCESS, cuda.restore(pid, List.of()));
+    assertEquals(CudaResult.SUCCESS, cuda.restore(pid, Map.of()));
   }
 
   private void unlock() {

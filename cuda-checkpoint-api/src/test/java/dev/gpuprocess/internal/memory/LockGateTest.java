@@ -31,6 +31,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.OptionalLong;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -159,7 +160,7 @@ class LockGateTest {
   void anotherToolResumes_pollersGoOn_andTheNextResumeTakesTheGateAway() throws IOException {
     try (Pattern poller = poller()) {
       CheckpointedProcess unused = checkpoints.process(poller.pid()).suspend();
-      assertEquals(CudaResult.SUCCESS, cuda.restore(pid(poller), List.of()));
+      assertEquals(CudaResult.SUCCESS, cuda.restore(pid(poller), Map.of()));
       assertEquals(CudaResult.SUCCESS, cuda.unlock(pid(poller)));
       assertPollsOn(poller);
       assertFalse(isUntouched(poller));

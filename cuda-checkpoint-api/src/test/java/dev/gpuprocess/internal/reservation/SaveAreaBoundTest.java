@@ -17,7 +17,7 @@ import dev.gpuprocess.options.HostMemory;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.nio.file.Path;
 import java.time.Duration;
-import java.util.List;
+import java.util.Map;
 import java.util.OptionalLong;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -47,7 +47,7 @@ class SaveAreaBoundTest {
       // Other memory may be adjacent on both sides.
       assertTrue(bound >= 116 * MIB && bound <= 120 * MIB + 2 * before, before + ", then " + bound);
       assertTrue(bound <= bound(pattern.pid(), false), "the bound of several GPUs is not smaller");
-      assertEquals(CudaResult.SUCCESS, cuda.restore((int) pattern.pid(), List.of()));
+      assertEquals(CudaResult.SUCCESS, cuda.restore((int) pattern.pid(), Map.of()));
       assertTrue(bound(pattern.pid(), true) <= before + MIB, "unmapped as a whole");
     }
   }

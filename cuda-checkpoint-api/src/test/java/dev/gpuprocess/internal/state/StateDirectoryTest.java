@@ -9,7 +9,6 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 import dev.gpuprocess.contract.ErrorText;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.contract.TmpFs;
-import dev.gpuprocess.error.StateDirectoryException;
 import dev.gpuprocess.internal.linux.ProcessKey;
 import java.io.IOException;
 import java.io.OutputStream;

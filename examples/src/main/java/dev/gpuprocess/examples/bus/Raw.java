@@ -9,6 +9,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
+import java.util.Map;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
@@ -40,7 +41,7 @@ final class Raw implements Way {
 
   @Override
   public void resume() throws IOException {
-    call("restore", () -> cuda.restore(pid, List.of()));
+    call("restore", () -> cuda.restore(pid, Map.of()));
     call("unlock", () -> cuda.unlock(pid));
   }
 

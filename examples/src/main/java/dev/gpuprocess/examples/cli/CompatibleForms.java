@@ -3,11 +3,12 @@ package dev.gpuprocess.examples.cli;
 import dev.gpuprocess.cuda.CudaAnswer;
 import dev.gpuprocess.cuda.CudaDriver;
 import dev.gpuprocess.cuda.CudaResult;
-import dev.gpuprocess.cuda.GpuPair;
+import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.cuda.ProcessState;
 import java.io.PrintStream;
 import java.util.List;
 import java.util.Locale;
+import java.util.Map;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine;
 import picocli.CommandLine.Command;
@@ -102,10 +103,10 @@ final class CompatibleForms {
   private int cudaCheckpoint(List<String> args) {
     CudaCheckpointArguments given = new CudaCheckpointArguments();
     CommandLine parser = new CommandLine(given);
-    List<GpuPair> pairs;
+    Map<GpuUuid, GpuUuid> pairs;
     try {
       parser.parseArgs(args.toArray(String[]::new));
-      pairs = given.deviceMap == null ? List.of() : Converters.pairs(given.deviceMap);
+      pairs = given.deviceMap == null ? Map.of() : Converters.pairs(given.deviceMap);
     } catch (ParameterException | IllegalArgumentException e) {
       return refused(parser, String.valueOf(e.getMessage()));
     }
@@ -146,7 +147,7 @@ final class CompatibleForms {
     };
   }
 
-  private int toggle(int pid, int timeout, List<GpuPair> pairs) {
+  private int toggle(int pid, int timeout, Map<GpuUuid, GpuUuid> pairs) {
     CudaAnswer<ProcessState> state = driver.getState(pid);
     if (state.value() == null) {
       return stateUnknown(pid, state.result());
@@ -165,12 +166,12 @@ final class CompatibleForms {
     };
   }
 
-  private int both(String first, String second, int pid, int timeout, List<GpuPair> pairs) {
+  private int both(String first, String second, int pid, int timeout, Map<GpuUuid, GpuUuid> pairs) {
     int code = act(first, pid, timeout, pairs);
     return code == DONE ? act(second, pid, timeout, pairs) : code;
   }
 
-  private int act(String action, int pid, int timeout, List<GpuPair> pairs) {
+  private int act(String action, int pid, int timeout, Map<GpuUuid, GpuUuid> pairs) {
     CudaResult result = call(action, pid, timeout, pairs);
     if (result.ok()) {
       return DONE;
@@ -179,7 +180,7 @@ final class CompatibleForms {
     return FAILED;
   }
 
-  private CudaResult call(String action, int pid, int timeout, List<GpuPair> pairs) {
+  private CudaResult call(String action, int pid, int timeout, Map<GpuUuid, GpuUuid> pairs) {
     return switch (action) {
       case "lock" -> driver.lock(pid, timeout);
       case "checkpoint" -> driver.checkpoint(pid);
@@ -226,7 +227,7 @@ final class CompatibleForms {
             : printed("thread id: " + thread.value());
       }
       case "lock", "checkpoint", "restore", "unlock" -> {
-        CudaResult result = call(verb, pid, CU_CHECK_TIMEOUT, List.of());
+        CudaResult result = call(verb, pid, CU_CHECK_TIMEOUT, Map.of());
         String name = verb.substring(0, 1).toUpperCase(Locale.ROOT) + verb.substring(1);
         return result.ok()
             ? printed(verb + (verb.endsWith("e") ? "d" : "ed") + " successfully")
@@ -315,7 +316,7 @@ final class CompatibleForms {
 
   private int crClientToggle(int pid, boolean checkpoint) {
     return checkpoint
-        ? both("lock", "checkpoint", pid, 0, List.of())
-        : both("restore", "unlock", pid, 0, List.of());
+        ? both("lock", "checkpoint", pid, 0, Map.of())
+        : both("restore", "unlock", pid, 0, Map.of());
   }
 }

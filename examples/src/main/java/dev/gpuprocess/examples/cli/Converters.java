@@ -1,12 +1,11 @@
 package dev.gpuprocess.examples.cli;
 
 import dev.gpuprocess.cuda.GpuMap;
-import dev.gpuprocess.cuda.GpuPair;
 import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.options.RetentionPolicy;
 import java.time.Duration;
-import java.util.ArrayList;
-import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import picocli.CommandLine;
@@ -83,14 +82,16 @@ final class Converters {
   }
 
   /** Reads {@code OLD=NEW,...}; a colon is accepted too. */
-  static List<GpuPair> pairs(String text) {
-    List<GpuPair> pairs = new ArrayList<>();
+  static Map<GpuUuid, GpuUuid> pairs(String text) {
+    Map<GpuUuid, GpuUuid> pairs = new TreeMap<>();
     for (String each : text.split(",", -1)) {
       String[] sides = each.split("[=:]", -1);
       if (sides.length != 2) {
         throw new IllegalArgumentException("'" + each + "' is not OLD=NEW, each a GPU's UUID");
       }
-      pairs.add(new GpuPair(uuid(sides[0]), uuid(sides[1])));
+      if (pairs.put(uuid(sides[0]), uuid(sides[1])) != null) {
+        throw new IllegalArgumentException(sides[0] + " cannot go to two GPUs");
+      }
     }
     return pairs;
   }

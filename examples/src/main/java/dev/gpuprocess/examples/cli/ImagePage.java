@@ -8,10 +8,10 @@ import dev.gpuprocess.image.DumpedProcess;
 import dev.gpuprocess.image.DumpedThread;
 import dev.gpuprocess.image.DumpedTree;
 import dev.gpuprocess.image.ImageMachine;
-import dev.gpuprocess.image.ImageMember;
 import dev.gpuprocess.image.ImageProcess;
-import dev.gpuprocess.image.ImageStep;
 import dev.gpuprocess.image.Manifest;
+import dev.gpuprocess.report.ProcessMember;
+import dev.gpuprocess.report.Step;
 import java.time.Duration;
 import java.util.List;
 import java.util.Locale;
@@ -95,8 +95,8 @@ final class ImagePage {
     fact("Size", Output.bytes(manifest.bytes()));
     fact("GPU memory", Output.bytes(gpuBytes()));
     fact("Processes", tree.processes().size());
-    fact("Isolated", manifest.options().isIsolated() ? "yes" : "no");
-    fact("Plugin of CRIU", manifest.options().plugin());
+    fact("Isolated", manifest.isolated() ? "yes" : "no");
+    fact("Plugin of CRIU", manifest.plugin());
     fact("Format", manifest.formatVersion());
     page.append("</tbody></table>\n");
     end();
@@ -134,9 +134,7 @@ final class ImagePage {
 
   private String role(int pid) {
     Optional<ImageProcess> known =
-        Optional.ofNullable(manifest.processes()).orElse(List.of()).stream()
-            .filter(each -> each.pid() == pid)
-            .findFirst();
+        manifest.processes().stream().filter(each -> each.pid() == pid).findFirst();
     return known
         .map(each -> lower(each.role()) + (each.rank() == null ? "" : ", rank " + each.rank()))
         .orElse("-");
@@ -177,7 +175,7 @@ final class ImagePage {
   }
 
   private long gpuBytes() {
-    return manifest.cudaProcesses().stream()
+    return manifest.members().stream()
         .flatMap(each -> each.gpuBytes().values().stream())
         .mapToLong(Long::longValue)
         .sum();
@@ -187,20 +185,20 @@ final class ImagePage {
     begin("GPUs");
     Map<String, String> kinds = manifest.machine() == null ? Map.of() : manifest.machine().gpus();
     long most =
-        manifest.cudaProcesses().stream()
+        manifest.members().stream()
             .flatMap(each -> each.gpuBytes().values().stream())
             .mapToLong(Long::longValue)
             .max()
             .orElse(0);
     head("GPU", "Kind", "#PID", "#Memory", "");
-    for (ImageMember member : manifest.cudaProcesses()) {
+    for (ProcessMember member : manifest.members()) {
       member
           .gpuBytes()
           .forEach(
               (gpu, bytes) ->
                   row(
-                      code(gpu),
-                      cell(kinds.getOrDefault(gpu, "-")),
+                      code(gpu.text()),
+                      cell(kinds.getOrDefault(gpu.text(), "-")),
                       number(member.pid()),
                       number(Output.bytes(bytes)),
                       bar(bytes, most)));
@@ -218,17 +216,17 @@ final class ImagePage {
 
   private void timings() {
     begin("Timings");
-    List<ImageStep> steps = Optional.ofNullable(manifest.steps()).orElse(List.of());
-    long longest = steps.stream().mapToLong(ImageStep::microseconds).max().orElse(0);
+    List<Step> steps = manifest.steps();
+    long longest = steps.stream().mapToLong(ImagePage::microseconds).max().orElse(0);
     head("Step", "#PID", "#Time", "#Bytes", "#Rate", "");
-    for (ImageStep each : steps) {
+    for (Step each : steps) {
       row(
           cell(each.name()),
           number(each.pid()),
-          number(seconds(Duration.ofNanos(each.microseconds() * 1000))),
+          number(seconds(each.duration())),
           number(each.bytes() == 0 ? "" : Output.bytes(each.bytes())),
           number(rate(each)),
-          bar(each.microseconds(), longest));
+          bar(microseconds(each), longest));
     }
     foot();
     DumpReport report = tree.report();
@@ -244,10 +242,13 @@ final class ImagePage {
     end();
   }
 
-  private static String rate(ImageStep step) {
-    return step.bytes() == 0 || step.microseconds() == 0
-        ? ""
-        : Output.bytes((long) (step.bytes() * 1e6 / step.microseconds())) + "/s";
+  private static long microseconds(Step step) {
+    return step.duration().toNanos() / 1000;
+  }
+
+  private static String rate(Step step) {
+    double rate = step.bytesPerSecond();
+    return rate == 0 ? "" : Output.bytes((long) rate) + "/s";
   }
 
   private void machine() {

@@ -82,7 +82,7 @@ final class ImagesCommand {
       Map<String, @Nullable Object> value = Images.value(image.directory(), manifest);
       value.remove("problem");
       value.put("command", manifest.commandLine());
-      value.put("gpuBytes", new TreeMap<>(manifest.gpuBytes()));
+      value.put("gpuBytes", gpuBytes(manifest));
       value.put("driver", manifest.driverVersion());
       value.put("criu", manifest.criuVersion());
       value.put("kernel", manifest.kernel());
@@ -100,6 +100,19 @@ final class ImagesCommand {
             .table(processes, "pid", "parent", "threads", "files", "dumpedBytes", "name");
       }
       return ExitCode.DONE.code();
+    }
+
+    /** Returns the bytes of all members together, by GPU. */
+    private static Map<String, Long> gpuBytes(Manifest manifest) {
+      Map<String, Long> all = new TreeMap<>();
+      manifest
+          .members()
+          .forEach(
+              member ->
+                  member
+                      .gpuBytes()
+                      .forEach((gpu, bytes) -> all.merge(gpu.text(), bytes, Long::sum)));
+      return all;
     }
 
     private static int writePage(Session session, ProcessImage image, Path file) {

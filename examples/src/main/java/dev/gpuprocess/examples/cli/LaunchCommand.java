@@ -3,7 +3,6 @@ package dev.gpuprocess.examples.cli;
 import dev.gpuprocess.LaunchedProcess;
 import dev.gpuprocess.SnapshotPlan;
 import dev.gpuprocess.options.LaunchOptions;
-import dev.gpuprocess.options.LaunchOptions.Output.Kind;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.PrintStream;
@@ -104,7 +103,7 @@ final class LaunchCommand extends CliCommand {
     } else if (!detach) {
       options.output(LaunchOptions.Output.toCaller()).error(LaunchOptions.Output.toCaller());
     } else {
-      options.output(new LaunchOptions.Output(Kind.NOWHERE, null));
+      options.output(LaunchOptions.Output.nowhere());
     }
     return options.build();
   }

@@ -1,8 +1,8 @@
 package dev.gpuprocess.examples.cli;
 
 import dev.gpuprocess.GpuSlot;
+import dev.gpuprocess.examples.slot.SlotTimeline;
 import dev.gpuprocess.report.SlotEvent;
-import dev.gpuprocess.report.SlotTimeline;
 import java.io.IOException;
 import java.net.SocketException;
 import java.nio.file.Files;

@@ -1,7 +1,7 @@
 package dev.gpuprocess.examples.cli;
 
 import dev.gpuprocess.GpuProcess;
-import dev.gpuprocess.ProcessMember;
+import dev.gpuprocess.report.ProcessMember;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import org.jspecify.annotations.Nullable;

@@ -1,7 +1,7 @@
 package dev.gpuprocess.examples.verification;
 
 import dev.gpuprocess.GpuProcess;
-import dev.gpuprocess.ProcessMember;
+import dev.gpuprocess.report.ProcessMember;
 import java.util.List;
 import java.util.stream.Collectors;
 

@@ -14,6 +14,7 @@ import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.options.ResumeOptions;
 import java.time.Duration;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.stream.Stream;
@@ -58,7 +59,7 @@ final class MemoryChecks {
         raw = poisoned.failure().cudaResult();
       }
       StuckChecks.await(() -> isFree(checkpoints, mebibytes));
-      CudaResult later = checkpoints.cuda().restore((int) pattern.pid(), List.of());
+      CudaResult later = checkpoints.cuda().restore((int) pattern.pid(), Map.of());
       progress.print("raw restore", raw + ", and with free memory " + later);
       poisoned.process().replaceWith(checkpoints.open(scratch.resolve("image"))).resume();
       String fromImage = pattern.verify();

@@ -1,22 +1,18 @@
 package dev.gpuprocess.examples.zdtm;
 
 import dev.gpuprocess.options.CgroupMode;
-import dev.gpuprocess.options.Cgroups;
 import dev.gpuprocess.options.CriuOptions;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.External;
-import dev.gpuprocess.options.Mounts;
 import dev.gpuprocess.options.NetworkLock;
 import dev.gpuprocess.options.RestoreOptions;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayDeque;
-import java.util.ArrayList;
 import java.util.Deque;
 import java.util.List;
 import java.util.Locale;
 import java.util.stream.Stream;
-import org.jspecify.annotations.Nullable;
 
 /** The CRIU options in the description of a test program, as options of the library. */
 final class DescriptionOptions {
@@ -35,11 +31,6 @@ final class DescriptionOptions {
 
   private final Deque<String> words;
   private final CriuOptions.Builder criu = CriuOptions.builder().ghostLimit(GHOST_LIMIT);
-  private @Nullable Cgroups cgroups;
-  private boolean automaticMounts;
-  private boolean sharedMounts;
-  private boolean masterMounts;
-  private final List<String> fileSystems = new ArrayList<>();
 
   private DescriptionOptions(List<String> options) {
     this.words =
@@ -104,50 +95,45 @@ final class DescriptionOptions {
           criu.joinNamespace(kindAndFile[0], Path.of(kindAndFile[1]));
         }
         case "--external" -> external(words.remove());
-        case "--enable-external-masters" -> masterMounts = true;
-        case "--enable-external-sharing" -> sharedMounts = true;
-        case "--enable-fs" -> fileSystems.add(words.remove());
+        case "--enable-external-masters" -> criu.masterMounts(true);
+        case "--enable-external-sharing" -> criu.sharedMounts(true);
+        case "--enable-fs" -> criu.fileSystems(words.remove());
         case "--ext-mount-map" -> {
           if (!words.remove().equals("auto")) {
             throw missing(word);
           }
-          automaticMounts = true;
+          criu.externalMounts(true);
         }
-        case CGROUPS -> cgroups = Cgroups.of(CgroupMode.SOFT);
-        case CGROUPS + "=full" -> cgroups = Cgroups.of(CgroupMode.FULL);
-        case CGROUPS + "=ignore" -> cgroups = Cgroups.of(CgroupMode.IGNORE);
+        case CGROUPS -> criu.cgroups(CgroupMode.SOFT);
+        case CGROUPS + "=full" -> criu.cgroups(CgroupMode.FULL);
+        case CGROUPS + "=ignore" -> criu.cgroups(CgroupMode.IGNORE);
         case "--cgroup-root" -> {
           String value = words.remove();
           int colon = value.indexOf(':');
           String controller = value.substring(0, Math.max(colon, 0));
-          cgroups = managedCgroups().root(controller, value.substring(colon + 1));
+          criu.cgroupRoot(controller, value.substring(colon + 1));
         }
-        case "--cgroup-yard" -> cgroups = managedCgroups().yard(Path.of(words.remove()));
+        case "--cgroup-yard" -> criu.cgroupYard(Path.of(words.remove()));
         default -> throw missing(word);
       }
     }
-    if (cgroups != null) {
-      criu.cgroups(cgroups);
-    }
-    return criu.mounts(
-            new Mounts(automaticMounts, sharedMounts, masterMounts, List.of(), fileSystems))
-        .build();
+    return criu.build();
   }
 
   private static NotHereException missing(String option) {
     return new NotHereException("needs " + option + ", which the library does not have");
   }
 
-  private Cgroups managedCgroups() {
-    return cgroups == null ? Cgroups.of(CgroupMode.SOFT) : cgroups;
-  }
-
   private void external(String text) {
     if (text.startsWith(AUTOMATIC_MOUNTS)) {
-      automaticMounts = true;
+      criu.externalMounts(true);
       String which = text.substring(AUTOMATIC_MOUNTS.length());
-      sharedMounts |= which.contains("s");
-      masterMounts |= which.contains("m");
+      if (which.contains("s")) {
+        criu.sharedMounts(true);
+      }
+      if (which.contains("m")) {
+        criu.masterMounts(true);
+      }
     } else {
       criu.external(new External(text));
     }

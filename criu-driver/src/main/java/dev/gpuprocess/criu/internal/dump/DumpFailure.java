@@ -12,13 +12,12 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.Fate;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.NoSuchProcessException;
-import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.error.UnsupportedResource;
-import dev.gpuprocess.error.UnsupportedResourceException;
 import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.internal.linux.NativeCallException;
 import dev.gpuprocess.internal.linux.Processes;
 import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.internal.proc.ProcessUnreadableException;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.spi.DumpRequest;
@@ -141,7 +140,7 @@ final class DumpFailure {
         return new CriuException(
             builder.message(outcome, tracer.get().what(), tracer.get().cure()),
             details.failure(),
-            details.criu(),
+            builder.criu(),
             null);
       }
     }
@@ -217,7 +216,7 @@ final class DumpFailure {
             .map(option -> "set " + option)
             .collect(Collectors.joining(" and "));
     return Optional.of(
-        new UnsupportedResourceException(
+        CriuException.unsupportedResource(
             builder.message(
                 outcome,
                 "CRIU does not dump " + names + " (" + builder.reason() + ")",

@@ -2,10 +2,10 @@ package dev.gpuprocess.criu.internal.dump;
 
 import dev.gpuprocess.criu.internal.preflight.Preflight;
 import dev.gpuprocess.error.OperationTimedOutException;
-import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.error.UnsupportedResource;
 import dev.gpuprocess.internal.proc.OpenFile;
 import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcessUnreadableException;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.report.Finding;
 import dev.gpuprocess.report.ProcessIdentity;

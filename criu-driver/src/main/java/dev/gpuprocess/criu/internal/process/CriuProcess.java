@@ -4,7 +4,6 @@ import static dev.gpuprocess.internal.linux.Libc.check;
 
 import dev.gpuprocess.criu.internal.linux.ChildProcess;
 import dev.gpuprocess.criu.internal.linux.TailBuffer;
-import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.linux.ExitStatus;
 import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.internal.linux.NativeCallException;
@@ -13,6 +12,7 @@ import dev.gpuprocess.internal.linux.PacketSocket;
 import dev.gpuprocess.internal.linux.Poll;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.internal.proc.ProcessUnreadableException;
 import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.time.Duration;

@@ -13,7 +13,6 @@ import dev.gpuprocess.criu.proto.Rpc.criu_req_type;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageException;
-import dev.gpuprocess.error.MachineMismatchException;
 import dev.gpuprocess.error.MachineUnfitException;
 import dev.gpuprocess.options.CpuCheck;
 import java.io.IOException;
@@ -88,16 +87,14 @@ public final class CpuImage {
         : Optional.empty();
   }
 
-  private static MachineMismatchException exception(
-      CriuFailureBuilder builder, TreeOutcome outcome) {
-    return new MachineMismatchException(
+  private static MachineUnfitException exception(CriuFailureBuilder builder, TreeOutcome outcome) {
+    return MachineUnfitException.cpuMismatch(
         builder.message(
             outcome,
             "the image was made on another kind of CPU (" + builder.reason() + ")",
             "restore it on a CPU of that kind, or relax the cpuCheck if the program can run on this one"),
         builder.failure(outcome),
-        builder.criu(),
-        null);
+        builder.criu());
   }
 
   private CriuResult make(SimpleRequest request, criu_req_type type, CpuCheck check) {

@@ -42,15 +42,9 @@ public final class ConfigFile {
 
   private static List<String> lines(CriuOptions criu) {
     List<String> lines = new ArrayList<>();
-    criu.fileValidation()
-        .ifPresent(
-            how ->
-                lines.add(
-                    "file-validation "
-                        + switch (how) {
-                          case SIZE -> "filesize";
-                          case BUILD_ID -> "buildid";
-                        }));
+    if (criu.compareFilesBySize()) {
+      lines.add("file-validation filesize");
+    }
     if (criu.allowUprobes()) {
       lines.add("allow-uprobes");
     }

@@ -8,7 +8,6 @@ import dev.gpuprocess.criu.proto.Rpc.join_namespace;
 import dev.gpuprocess.internal.text.NativePath;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.options.CgroupMode;
-import dev.gpuprocess.options.Cgroups;
 import dev.gpuprocess.options.CpuCheck;
 import dev.gpuprocess.options.CriuOptions;
 import dev.gpuprocess.options.DumpOptions;
@@ -110,13 +109,13 @@ public final class RpcOptions {
             .setExtUnixSk(criu.externalUnixSockets())
             .setFileLocks(criu.fileLocks())
             .setUnprivileged(criu.unprivileged())
-            .setAutoExtMnt(criu.mounts().autoDetect())
-            .setExtSharing(criu.mounts().allowShared())
-            .setExtMasters(criu.mounts().allowMasters())
-            .addAllEnableFs(criu.mounts().fileSystems());
-    criu.mounts().skipped().forEach(point -> opts.addSkipMnt(NativePath.text(point)));
+            .setAutoExtMnt(criu.externalMounts())
+            .setExtSharing(criu.sharedMounts())
+            .setExtMasters(criu.masterMounts())
+            .addAllEnableFs(criu.fileSystems());
+    criu.skippedMounts().forEach(point -> opts.addSkipMnt(NativePath.text(point)));
     criu.external().forEach(each -> opts.addExternal(each.text()));
-    criu.cgroups().ifPresent(cgroups -> add(opts, cgroups));
+    addCgroups(opts, criu);
     criu.cpuCheck().ifPresent(check -> opts.setCpuCap(mask(check)));
     if (criu.emptyNetworkNamespace()) {
       opts.setEmptyNs(CLONE_NEWNET);
@@ -124,22 +123,17 @@ public final class RpcOptions {
     return opts;
   }
 
-  private static void add(criu_opts.Builder opts, Cgroups cgroups) {
-    opts.setManageCgroupsMode(mode(cgroups.mode()));
-    cgroups
-        .roots()
+  private static void addCgroups(criu_opts.Builder opts, CriuOptions criu) {
+    criu.cgroups().map(RpcOptions::mode).ifPresent(opts::setManageCgroupsMode);
+    criu.cgroupRoots()
         .forEach(
             (controller, path) -> {
               cgroup_root.Builder root = cgroup_root.newBuilder().setPath(path);
               opts.addCgRoot(controller.isEmpty() ? root : root.setCtrl(controller));
             });
-    if (cgroups.properties() != null) {
-      opts.setCgroupProps(cgroups.properties());
-    }
-    opts.addAllCgroupDumpController(cgroups.controllers());
-    if (cgroups.yard() != null) {
-      opts.setCgroupYard(NativePath.text(cgroups.yard()));
-    }
+    criu.cgroupProperties().ifPresent(opts::setCgroupProps);
+    opts.addAllCgroupDumpController(criu.cgroupControllers());
+    criu.cgroupYard().map(NativePath::text).ifPresent(opts::setCgroupYard);
   }
 
   private static criu_cg_mode mode(CgroupMode mode) {

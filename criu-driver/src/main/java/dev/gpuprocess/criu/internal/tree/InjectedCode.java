@@ -1,8 +1,8 @@
 package dev.gpuprocess.criu.internal.tree;
 
-import dev.gpuprocess.error.ProcessUnreadableException;
 import dev.gpuprocess.internal.linux.SystemCalls;
 import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcessUnreadableException;
 import dev.gpuprocess.internal.proc.Signals;
 import java.nio.file.AccessDeniedException;
 import java.util.Map;
@@ -32,7 +32,7 @@ public final class InjectedCode {
    * Returns whether a task of a tree would be harmed by the death of its tracer.
    *
    * @param root the root of the tree
-   * @throws dev.gpuprocess.error.ProcessUnreadableException if {@code /proc} cannot be read
+   * @throws dev.gpuprocess.internal.proc.ProcessUnreadableException if {@code /proc} cannot be read
    */
   public static boolean runsIn(int root) {
     return ProcFs.tree(root).stream()

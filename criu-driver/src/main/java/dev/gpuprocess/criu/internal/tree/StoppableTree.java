@@ -1,10 +1,10 @@
 package dev.gpuprocess.criu.internal.tree;
 
+import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.CriuFailure;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.UnsupportedResource;
-import dev.gpuprocess.error.UnsupportedResourceException;
 import dev.gpuprocess.internal.proc.Freezer;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
@@ -61,7 +61,7 @@ public final class StoppableTree {
   private void requireFirstThread(int pid) {
     if (ProcFs.stat(pid).filter(ProcStat::firstThreadEnded).isPresent()) {
       String thread = "thread " + pid;
-      throw new UnsupportedResourceException(
+      throw CriuException.unsupportedResource(
           "%s did not begin: the first thread of %s has ended while others go on, and CRIU cannot dump such a process: let the main thread of the program wait for the others"
               .formatted(subject, ProcessDescriptions.process(pid)),
           Failure.of("dump", root),

@@ -1,5 +1,6 @@
-package dev.gpuprocess.image;
+package dev.gpuprocess.internal.manifest;
 
+import dev.gpuprocess.report.Step;
 import java.time.Duration;
 import java.time.temporal.ChronoUnit;
 import java.util.regex.Pattern;
@@ -13,7 +14,7 @@ import java.util.regex.Pattern;
  * @param microseconds how long it took; steps of several members overlap
  * @param bytes how many bytes it moved; 0 where it moves nothing or the number is not known
  */
-public record ImageStep(String name, int pid, long microseconds, long bytes) {
+public record ManifestStep(String name, int pid, long microseconds, long bytes) {
 
   private static final Pattern NAME = Pattern.compile("[a-z][a-z -]{0,39}");
 
@@ -22,18 +23,14 @@ public record ImageStep(String name, int pid, long microseconds, long bytes) {
    *
    * @throws IllegalArgumentException when a part is impossible
    */
-  public ImageStep {
+  public ManifestStep {
     if (!NAME.matcher(name).matches() || pid < 1 || microseconds < 0 || bytes < 0) {
       throw new IllegalArgumentException("there is no such step of process " + pid);
     }
   }
 
-  /**
-   * How long it took.
-   *
-   * @return in microseconds
-   */
-  public Duration duration() {
-    return Duration.of(microseconds, ChronoUnit.MICROS);
+  /** Returns what callers see of it. */
+  Step summary() {
+    return new Step(name, pid, Duration.of(microseconds, ChronoUnit.MICROS), bytes, "");
   }
 }

@@ -1,9 +1,11 @@
-package dev.gpuprocess.report;
+package dev.gpuprocess.examples.slot;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.gpuprocess.report.ProcessIdentity;
+import dev.gpuprocess.report.SlotEvent;
 import dev.gpuprocess.report.SlotEvent.Kind;
 import java.time.Duration;
 import java.time.Instant;

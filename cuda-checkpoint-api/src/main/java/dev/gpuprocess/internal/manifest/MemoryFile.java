@@ -1,4 +1,4 @@
-package dev.gpuprocess.image;
+package dev.gpuprocess.internal.manifest;
 
 import java.util.List;
 import java.util.Objects;

@@ -1,4 +1,4 @@
-package dev.gpuprocess.image;
+package dev.gpuprocess.internal.manifest;
 
 /** The checksum of the files of an image. */
 public enum Checksum {

@@ -1,5 +1,7 @@
-package dev.gpuprocess.error;
+package dev.gpuprocess.internal.state;
 
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.FixAndRetryException;
 import org.jspecify.annotations.Nullable;
 
 /**

@@ -1,7 +1,11 @@
-package dev.gpuprocess.image;
+package dev.gpuprocess.internal.manifest;
 
 import dev.gpuprocess.cuda.GpuUuid;
+import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.report.ProcessIdentity;
+import dev.gpuprocess.report.ProcessMember;
 import java.util.Collections;
+import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 
@@ -9,23 +13,31 @@ import java.util.TreeMap;
  * A CUDA process in an image. Immutable.
  *
  * @param pid the pid that it had, and will have again; of an {@linkplain
- *     Manifest.Options#isIsolated isolated} process that in its own pid namespace
+ *     ManifestData.Options#isIsolated isolated} process that in its own pid namespace
  * @param startTicks when it started, in clock ticks since boot
  * @param gpuBytes how many bytes it held on each GPU, by UUID; empty where that was not known
  */
-public record ImageMember(int pid, long startTicks, Map<String, Long> gpuBytes) {
+public record ManifestMember(int pid, long startTicks, Map<String, Long> gpuBytes) {
 
   /**
    * Checks every part.
    *
    * @throws IllegalArgumentException when a part is impossible
    */
-  public ImageMember {
+  public ManifestMember {
     if (pid < 1 || startTicks < 0) {
       throw new IllegalArgumentException(
           "an image cannot have the member %s, started at %s".formatted(pid, startTicks));
     }
     gpuBytes = holdings(gpuBytes);
+  }
+
+  /** Returns what callers see of it. */
+  ProcessMember summary() {
+    Map<GpuUuid, Long> held = new TreeMap<>();
+    gpuBytes.forEach((gpu, bytes) -> held.put(GpuUuid.of(gpu), bytes));
+    return new ProcessMember(
+        new ProcessIdentity(pid, startTicks), List.of(), held, ProcessState.CHECKPOINTED);
   }
 
   /** A copy in order, so that one manifest is always one text. */

@@ -1,5 +1,7 @@
-package dev.gpuprocess.error;
+package dev.gpuprocess.internal.proc;
 
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.RetryLaterException;
 import org.jspecify.annotations.Nullable;
 
 /**

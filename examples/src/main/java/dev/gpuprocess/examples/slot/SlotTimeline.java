@@ -1,5 +1,6 @@
-package dev.gpuprocess.report;
+package dev.gpuprocess.examples.slot;
 
+import dev.gpuprocess.report.SlotEvent;
 import dev.gpuprocess.report.SlotProcess.Place;
 import java.time.Duration;
 import java.time.Instant;
