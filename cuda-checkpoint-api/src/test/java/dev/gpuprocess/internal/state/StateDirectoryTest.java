@@ -10,6 +10,7 @@ import dev.gpuprocess.contract.ErrorText;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.contract.TmpFs;
 import dev.gpuprocess.error.StateDirectoryException;
+import dev.gpuprocess.fixtures.Command;
 import dev.gpuprocess.internal.linux.ProcessKey;
 import java.io.IOException;
 import java.io.OutputStream;
@@ -159,7 +160,7 @@ class StateDirectoryTest {
     lock(state()).close();
     Path file = state().path().resolve("locks.d/gpu-0");
     Files.delete(file);
-    assertEquals(0, new ProcessBuilder("mkfifo", file.toString()).start().waitFor());
+    Command.of("mkfifo", file.toString()).succeed();
     assertRefused("is not a regular file");
   }
 
