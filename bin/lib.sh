@@ -45,6 +45,19 @@ no_arguments() { [ $# = 0 ] || usage; }
 # integer WORD [LEAST] : whether it is a number of at most 18 digits, and not below LEAST (0 if not said).
 integer() { [[ $1 =~ ^-?[0-9]{1,18}$ ]] && [ "$1" -ge "${2:-0}" ]; }
 
+# split_command WORD... : sets OWN to the words before --, and COMMAND to those after it; bin/verify if there is no --.
+# shellcheck disable=SC2034
+split_command() {
+  OWN=()
+  while [ $# != 0 ] && [ "$1" != -- ]; do
+    OWN+=("$1")
+    shift
+  done
+  [ $# != 1 ] || usage
+  COMMAND=("${@:2}")
+  [ $# != 0 ] || COMMAND=("$GP_ROOT/bin/verify")
+}
+
 # Where provisioned things live. The Java side computes the same directory.
 gp_home() { printf '%s\n' "${GPUPROCESS_HOME:-${XDG_CACHE_HOME:-$HOME/.cache}/gpuprocess}"; }
 

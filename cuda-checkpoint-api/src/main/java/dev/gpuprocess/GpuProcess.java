@@ -79,7 +79,8 @@ public sealed interface GpuProcess
    * that controller moves the process, the object becomes stale. While CRIU works on the process,
    * or the driver is in the middle of a lock, checkpoint or restore, the state cannot be read: this
    * method waits for up to {@link Timeouts#call()}, and then throws an exception that says which
-   * verb is under way and whose it is.
+   * verb is under way and whose it is. It waits although the lock names that verb at once, because
+   * most verbs end within that time; {@link GpuCheckpoints#processes()} does not wait for verbs.
    *
    * <p>A process whose members are in different states, because its controller died half way, is a
    * {@link CheckpointedProcess} when one of them is checkpointed, otherwise a {@link LockedProcess}

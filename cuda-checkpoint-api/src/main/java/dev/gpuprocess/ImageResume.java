@@ -4,7 +4,6 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.error.StaleStateException;
-import dev.gpuprocess.internal.engine.TrackedTree;
 import dev.gpuprocess.internal.launch.LaunchedRestore;
 import dev.gpuprocess.internal.launch.LaunchedRoot;
 import dev.gpuprocess.internal.restore.ImageRestore;
@@ -54,7 +53,7 @@ final class ImageResume {
     } catch (StaleStateException | OperationInProgressException e) {
       throw e; // another controller has taken the process
     } catch (RuntimeException | Error e) {
-      end(restored, e);
+      end(restored).ifPresent(e::addSuppressed);
       throw e;
     }
     options.check().ifPresent(check -> require(check, running));
@@ -66,29 +65,43 @@ final class ImageResume {
     Thread thread = new Thread(checked, "gpuprocess check of " + running.pid());
     thread.setDaemon(true);
     thread.start();
-    Optional<FixAndRetryException> failed = failure(checked, running);
-    if (failed.isPresent()) {
-      checked.cancel(true);
-      end(running, failed.get());
-      throw failed.get();
+    Optional<CheckFailure> failure = failure(checked);
+    if (failure.isEmpty()) {
+      return;
     }
+    checked.cancel(true);
+    Optional<RuntimeException> left = end(running);
+    FixAndRetryException failed =
+        new FixAndRetryException(
+            FixAndRetryException.Reason.CHECK_FAILED,
+            "process %s was restored from %s and resumed, but %s: it was %s, and the image stays"
+                .formatted(
+                    running.pid(),
+                    image.directory(),
+                    failure.get().words(),
+                    left.map(e -> "not ended (%s)".formatted(e.getMessage())).orElse("ended")),
+            Failure.of("resume", running.pid()),
+            failure.get().cause());
+    left.ifPresent(failed::addSuppressed);
+    throw failed;
   }
 
-  private Optional<FixAndRetryException> failure(
-      FutureTask<Boolean> checked, RunningProcess running) {
+  private record CheckFailure(String words, @Nullable Throwable cause) {}
+
+  private Optional<CheckFailure> failure(FutureTask<Boolean> checked) {
     Duration limit = options.checkDeadline();
     boolean interrupted = false;
     try {
       return checked.get(Durations.nanos(limit), TimeUnit.NANOSECONDS)
           ? Optional.empty()
-          : Optional.of(failed(running, "the check returned false", null));
+          : Optional.of(new CheckFailure("the check returned false", null));
     } catch (ExecutionException e) {
-      return Optional.of(failed(running, "the check threw " + e.getCause(), e.getCause()));
+      return Optional.of(new CheckFailure("the check threw " + e.getCause(), e.getCause()));
     } catch (TimeoutException e) {
-      return Optional.of(failed(running, "the check took longer than " + limit, e));
+      return Optional.of(new CheckFailure("the check took longer than " + limit, e));
     } catch (InterruptedException e) {
       interrupted = true;
-      return Optional.of(failed(running, "this thread was interrupted during the check", e));
+      return Optional.of(new CheckFailure("this thread was interrupted during the check", e));
     } finally {
       if (interrupted) {
         Thread.currentThread().interrupt();
@@ -96,27 +109,20 @@ final class ImageResume {
     }
   }
 
-  private FixAndRetryException failed(
-      RunningProcess running, String why, @Nullable Throwable cause) {
-    return new FixAndRetryException(
-        FixAndRetryException.Reason.CHECK_FAILED,
-        "process %s was restored from %s and resumed, but %s: it was ended, and the image stays"
-            .formatted(running.pid(), image.directory(), why),
-        Failure.of("resume", running.pid()),
-        cause);
-  }
-
-  /** Nothing of it stays, so that the image can be restored again. */
-  private void end(LiveProcess restored, Throwable why) {
-    TrackedTree tree = restored.self.tree();
-    try (LaunchedRoot.DumpInProgress away = LaunchedRoot.dumping(tree.root)) {
-      tree.kill();
+  /**
+   * Ends the process, so that the image can be restored again.
+   *
+   * @return why that failed; empty if the process has ended
+   */
+  private Optional<RuntimeException> end(LiveProcess restored) {
+    try (LaunchedRoot.DumpInProgress away = LaunchedRoot.dumping(restored.self.tree().root)) {
+      restored.self.discard();
       if (!isNew) {
         away.done(); // a launched process of the caller has not exited: it is in its image again
       }
-      tree.forget();
+      return Optional.empty();
     } catch (RuntimeException e) {
-      why.addSuppressed(e);
+      return Optional.of(e);
     }
   }
 }

@@ -11,7 +11,7 @@ import dev.gpuprocess.internal.slot.QueuedProcess;
 import dev.gpuprocess.internal.slot.SlotQueue;
 import dev.gpuprocess.internal.slot.SlotRecord;
 import dev.gpuprocess.internal.text.Printable;
-import dev.gpuprocess.internal.time.Durations;
+import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.internal.time.Uninterrupted;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.TurnOptions;
@@ -80,10 +80,10 @@ final class SlotController {
   }
 
   RunningProcess acquire(long pid, TurnOptions options) {
-    long end = Durations.end(options.deadline());
+    Deadline deadline = Deadline.after(options.deadline());
     QueuedProcess process = enter(pid, options.priority(), 1);
     try {
-      return await(process, end, options);
+      return await(process, deadline, options);
     } finally {
       state.change(() -> callers.compute(process, (same, count) -> oneLess(count)));
     }
@@ -157,13 +157,13 @@ final class SlotController {
     }
   }
 
-  private RunningProcess await(QueuedProcess process, long end, TurnOptions options) {
+  private RunningProcess await(QueuedProcess process, Deadline deadline, TurnOptions options) {
     boolean begun = false;
     while (!begun) {
       boolean isCancelled =
           Thread.currentThread().isInterrupted()
               || options.cancellation().map(Cancellation::isCancelled).orElse(false);
-      begun = state.locked(() -> awaitBriefly(process, end, isCancelled, options));
+      begun = state.locked(() -> awaitBriefly(process, deadline, isCancelled, options));
     }
     // Only the object of the swap is known to be the newest.
     RunningProcess resumed = state.takeRunning(process);
@@ -171,12 +171,12 @@ final class SlotController {
   }
 
   private boolean awaitBriefly(
-      QueuedProcess process, long end, boolean isCancelled, TurnOptions options) {
+      QueuedProcess process, Deadline deadline, boolean isCancelled, TurnOptions options) {
     if (hasTurn(process)) {
       return true;
     }
-    long left = Durations.left(end);
-    if (isCancelled || left <= 0 || !process.isWanted()) {
+    long left = deadline.nanos();
+    if (isCancelled || left == 0 || !process.isWanted()) {
       throw withdrawn(process, left > 0, options.deadline());
     }
     try {
@@ -238,11 +238,11 @@ final class SlotController {
   }
 
   SlotProcess remove(long pid) {
-    long end = Durations.end(set.checkpoints.context().timeouts().transfer());
-    return state.locked(() -> remove(pid, end));
+    Deadline deadline = Deadline.after(set.checkpoints.context().timeouts().transfer());
+    return state.locked(() -> remove(pid, deadline));
   }
 
-  private SlotProcess remove(long pid, long end) {
+  private SlotProcess remove(long pid, Deadline deadline) {
     Failure failure = Failure.of("remove", pid);
     QueuedProcess process =
         find(pid)
@@ -252,7 +252,7 @@ final class SlotController {
                         "process %s is not in slot %s".formatted(Long.toString(pid), set.name),
                         failure));
     process.giveUp();
-    if (!state.awaitUntil(end, () -> !process.isBusy())) {
+    if (!state.awaitUntil(deadline, () -> !process.isBusy())) {
       throw new OperationTimedOutException(
           "process %s is still being moved by slot %s: remove it again when that has ended"
               .formatted(Long.toString(pid), set.name),
@@ -287,8 +287,8 @@ final class SlotController {
     }
     closing.cancel();
     state.locked(() -> List.copyOf(swaps.values())).forEach(Cancellation::cancel);
-    long end = Durations.end(set.checkpoints.context().timeouts().transfer());
-    boolean ended = state.awaitUntil(end, () -> underWay == 0);
+    Deadline deadline = Deadline.after(set.checkpoints.context().timeouts().transfer());
+    boolean ended = state.awaitUntil(deadline, () -> underWay == 0);
     workers.shutdown();
     if (ended) {
       state.close();

@@ -7,6 +7,7 @@ import dev.gpuprocess.internal.slot.QueuedProcess;
 import dev.gpuprocess.internal.slot.SlotQueue;
 import dev.gpuprocess.internal.slot.SlotRecord;
 import dev.gpuprocess.internal.state.StateDirectoryException;
+import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.internal.time.Uninterrupted;
 import dev.gpuprocess.report.ProcessIdentity;
@@ -100,14 +101,13 @@ final class SlotState implements AutoCloseable {
   /**
    * Waits under the lock until a condition holds. An interrupt does not shorten the wait.
    *
-   * @param end from {@link Durations#end}
-   * @return false when it does not hold at the end
+   * @return false when it does not hold at the deadline
    */
-  boolean awaitUntil(long end, BooleanSupplier condition) {
+  boolean awaitUntil(Deadline deadline, BooleanSupplier condition) {
     return locked(
         () ->
             Uninterrupted.until(
-                end,
+                deadline,
                 left -> {
                   for (long rest = left; rest > 0 && !condition.getAsBoolean(); ) {
                     rest = changed.awaitNanos(rest);
@@ -384,7 +384,7 @@ final class SlotState implements AutoCloseable {
     news.shutdown();
     boolean unused =
         Uninterrupted.until(
-            Durations.end(set.checkpoints.context().timeouts().call()),
+            Deadline.after(set.checkpoints.context().timeouts().call()),
             left -> news.awaitTermination(left, TimeUnit.NANOSECONDS));
   }
 }

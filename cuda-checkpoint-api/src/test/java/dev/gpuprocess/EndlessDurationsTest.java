@@ -1,12 +1,14 @@
 package dev.gpuprocess;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.RestoreOptions;
@@ -112,13 +114,15 @@ class EndlessDurationsTest {
     for (Duration endless : ENDLESS.subList(0, 3)) {
       assertEquals(Durations.LONGEST.toNanos(), Durations.nanos(endless));
       assertEquals(Durations.LONGEST, Durations.plus(endless, endless));
-      assertTrue(Durations.left(Durations.end(endless)) > 0);
+      assertFalse(Deadline.after(endless).passed());
+      assertEquals(Durations.LONGEST, Deadline.after(endless).total());
       assertTrue(Durations.millis(endless) > 0);
       assertTrue(Durations.seconds(endless) > 0);
     }
     Duration before = Duration.ofSeconds(Long.MIN_VALUE);
     assertEquals(-Durations.LONGEST.toNanos(), Durations.nanos(before));
-    assertTrue(Durations.left(Durations.end(before)) < 0);
+    assertTrue(Deadline.after(before).passed());
+    assertEquals(0, Deadline.after(before).nanos());
     assertEquals(2, Durations.millis(Duration.ofNanos(1_000_001)));
     assertEquals(1, Durations.seconds(Duration.ofNanos(1)));
     assertEquals(

@@ -9,6 +9,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.FixAndRetryException.Reason;
+import dev.gpuprocess.fixtures.Command;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.options.LaunchOptions;
@@ -196,7 +197,7 @@ class LaunchedProcessTest {
     Path plain = Files.writeString(directory.resolve("plain"), "no program");
     Files.setPosixFilePermissions(plain, PosixFilePermissions.fromString("rw-r--r--"));
     Path fifo = directory.resolve("fifo");
-    assertEquals(0, new ProcessBuilder("mkfifo", fifo.toString()).start().waitFor());
+    Command.of("mkfifo", fifo.toString()).succeed();
     Path none = directory.resolve("none");
     Set<Integer> before = children();
     assertRefused(Reason.LAUNCH_MISSING, LaunchOptions.builder("no-such-program"), "in the PATH");

@@ -3,12 +3,14 @@ package dev.gpuprocess;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.OperationCancelledException;
+import dev.gpuprocess.error.ProcessUnfitException;
 import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
@@ -58,8 +60,22 @@ record ResumeAnyTest(SimulatedDriver machine, GpuCheckpoints gpus, Counter count
     assertEquals(Optional.of("night job 7"), suspended.label());
     assertEquals("night job 7", gpus.suspended().get(0).label());
     assertEquals(Optional.of("night job 7"), gpus.inspect(counter.pid()).label());
-    suspended.resume();
+    assertEquals(Optional.empty(), suspended.resume().label());
     assertThrows(IllegalArgumentException.class, () -> SuspendOptions.builder().label(" "));
+    assertEquals(101, counter.increment());
+  }
+
+  @Test
+  void suspendThatFails_leavesNoLabel() {
+    RunningProcess running = gpus.process(counter.pid());
+    machine.faults(Fault.in("cuCheckpointProcessCheckpoint").call(1).answers(801));
+    SuspendOptions labelled = SuspendOptions.builder().label("night job 7").build();
+    assertThrows(ProcessUnfitException.class, () -> running.suspend(labelled));
+    assertEquals(Optional.empty(), running.label());
+    try (CheckpointedProcess suspended = running.suspend()) {
+      assertEquals(Optional.empty(), suspended.label());
+      assertNull(gpus.suspended().get(0).label());
+    }
     assertEquals(101, counter.increment());
   }
 

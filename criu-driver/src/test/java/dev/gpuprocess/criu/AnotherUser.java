@@ -3,6 +3,7 @@ package dev.gpuprocess.criu;
 import static java.nio.file.LinkOption.NOFOLLOW_LINKS;
 
 import dev.gpuprocess.contract.TestJvm;
+import dev.gpuprocess.fixtures.Command;
 import dev.gpuprocess.internal.linux.CurrentUser;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.report.ProcessIdentity;
@@ -105,7 +106,7 @@ final class AnotherUser implements AutoCloseable {
   private void furnish() throws IOException {
     give(directory, "rwxr-x---");
     give(compile("like-sudo"), "rwxr-x---");
-    Command.run("chmod", "u+s", likeSudo().toString());
+    Command.of("chmod", "u+s", likeSudo().toString()).succeed();
     for (String program : List.of("mount", "umount")) {
       String text = "#!/bin/sh\nexec %s %s \"$@\"\n".formatted(likeSudo(), program);
       FakeCriu.write(programs().resolve(program), text);
@@ -126,14 +127,7 @@ final class AnotherUser implements AutoCloseable {
   }
 
   private static boolean succeeds(String... command) {
-    try {
-      return new ProcessBuilder(asUser(List.of(command))).inheritIO().start().waitFor() == 0;
-    } catch (IOException e) {
-      throw new UncheckedIOException(e);
-    } catch (InterruptedException e) {
-      Thread.currentThread().interrupt();
-      throw new AssertionError(e);
-    }
+    return Command.of(asUser(List.of(command))).run().exit() == 0;
   }
 
   private static void give(Path path, String permissions) throws IOException {

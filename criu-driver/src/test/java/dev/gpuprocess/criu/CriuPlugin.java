@@ -1,5 +1,6 @@
 package dev.gpuprocess.criu;
 
+import dev.gpuprocess.fixtures.Command;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
@@ -45,14 +46,15 @@ final class CriuPlugin {
     try {
       Files.createDirectories(directory);
       Path source = Files.writeString(directory.resolve("plugin.c"), SOURCE.formatted(told, NAME));
-      Command.run(
-          "gcc",
-          "-shared",
-          "-fPIC",
-          "-nostdlib",
-          "-o",
-          directory.resolve("plugin.so").toString(),
-          source.toString());
+      Command.of(
+              "gcc",
+              "-shared",
+              "-fPIC",
+              "-nostdlib",
+              "-o",
+              directory.resolve("plugin.so").toString(),
+              source.toString())
+          .succeed();
     } catch (IOException e) {
       throw new UncheckedIOException(e);
     }

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.contract.PlainImage;
 import dev.gpuprocess.contract.TestJvm;
+import dev.gpuprocess.fixtures.Command;
 import dev.gpuprocess.internal.image.StagedImage;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
@@ -30,9 +31,10 @@ class DescriptorsTest {
   }
 
   private static String starved(Class<?> program, List<String> arguments) {
-    return Command.run(
-        TestJvm.commandBy(Hoard.launcher(), program, arguments.toArray(String[]::new))
-            .toArray(String[]::new));
+    return Command.of(
+            TestJvm.commandBy(Hoard.launcher(), program, arguments.toArray(String[]::new))
+                .toArray(String[]::new))
+        .succeed();
   }
 
   /** A class whose first initialization fails is unusable in its JVM. */

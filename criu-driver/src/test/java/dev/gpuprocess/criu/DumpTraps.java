@@ -18,6 +18,7 @@ import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.UnsupportedResource;
+import dev.gpuprocess.fixtures.Command;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.External;
@@ -174,7 +175,7 @@ final class DumpTraps {
               new DumpListener() {
                 @Override
                 public void preDump() {
-                  Command.run("mount", "-o", "remount,ro", disk.point().toString());
+                  Command.of("mount", "-o", "remount,ro", disk.point().toString()).succeed();
                 }
               });
       assertTrue(
@@ -305,7 +306,8 @@ final class DumpTraps {
     for (String name : Set.of("dirname", "readlink")) {
       FakeCriu.write(
           programs.resolve(name),
-          "#!/bin/sh\nexec %s \"$@\"\n".formatted(Command.run("sh", "-c", "command -v " + name)));
+          "#!/bin/sh\nexec %s \"$@\"\n"
+              .formatted(Command.of("sh", "-c", "command -v " + name).succeed()));
     }
     return fixture.wrapped("PATH=" + programs);
   }

@@ -1,7 +1,6 @@
 package dev.gpuprocess.criu;
 
-import java.io.IOException;
-import java.io.UncheckedIOException;
+import dev.gpuprocess.fixtures.Command;
 import java.util.concurrent.ThreadLocalRandom;
 
 /** A number that is neither a user nor a group of this machine. */
@@ -24,16 +23,6 @@ final class FreeId {
   }
 
   private static boolean isFree(String database, int id) {
-    try {
-      return new ProcessBuilder("getent", database, Integer.toString(id))
-              .redirectOutput(ProcessBuilder.Redirect.DISCARD)
-              .start()
-              .waitFor()
-          != 0;
-    } catch (IOException e) {
-      throw new UncheckedIOException(e);
-    } catch (InterruptedException e) {
-      throw new IllegalStateException(e);
-    }
+    return Command.of("getent", database, Integer.toString(id)).run().exit() != 0;
   }
 }

@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.criu.internal.rpc.ConfigFile;
 import dev.gpuprocess.error.CriuException;
+import dev.gpuprocess.fixtures.Command;
 import dev.gpuprocess.fixtures.Signal;
 import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.internal.linux.PidDescriptor;
@@ -190,7 +191,7 @@ class OptionsTest {
     try {
       assertEquals('b', talker.getInputStream().read());
       Path fifo = directory.resolve("fifo");
-      Command.run("mkfifo", fifo.toString());
+      Command.of("mkfifo", fifo.toString()).succeed();
       long pipe = inode(process.pid(), "pipe");
       site.dump(process, DumpDirectories.dump().build());
       RestoreOptions options =

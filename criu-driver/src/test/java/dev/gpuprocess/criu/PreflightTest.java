@@ -12,6 +12,7 @@ import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.UnsupportedResource;
+import dev.gpuprocess.fixtures.Command;
 import dev.gpuprocess.fixtures.Workload;
 import dev.gpuprocess.internal.proc.FileNode;
 import dev.gpuprocess.internal.proc.ProcFs;
@@ -512,12 +513,13 @@ class PreflightTest {
   @Test
   void namesTheCureForASessionFromOutside() {
     String said =
-        Command.run(
-            TestJvm.commandBy(
-                    List.of("unshare", "--pid", "--fork", "--mount-proc"),
-                    SessionFromOutside.class,
-                    directory.toString())
-                .toArray(String[]::new));
+        Command.of(
+                TestJvm.commandBy(
+                        List.of("unshare", "--pid", "--fork", "--mount-proc"),
+                        SessionFromOutside.class,
+                        directory.toString())
+                    .toArray(String[]::new))
+            .succeed();
     String cure = "start the process in a session of its own, with setsid";
     assertTrue(said.matches("(?s).*found: process \\d+ \\(perl\\), session 0: .*"), said);
     assertTrue(said.contains(cure), said);

@@ -1,8 +1,8 @@
 package dev.gpuprocess.criu;
 
+import dev.gpuprocess.fixtures.Command;
 import java.io.IOException;
 import java.io.UncheckedIOException;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
@@ -71,18 +71,8 @@ final class RealSudo {
   }
 
   private boolean works() {
-    try {
-      ProcessBuilder list =
-          new ProcessBuilder(inside(AnotherUser.asUser(List.of("sudo", "-n", "-l"))));
-      Process process = list.redirectErrorStream(true).start();
-      String said = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
-      return process.waitFor() == 0 || said.contains("must have a tty");
-    } catch (IOException e) {
-      throw new UncheckedIOException(e);
-    } catch (InterruptedException e) {
-      Thread.currentThread().interrupt();
-      throw new AssertionError(e);
-    }
+    Command.Ended list = Command.of(inside(AnotherUser.asUser(List.of("sudo", "-n", "-l")))).run();
+    return list.exit() == 0 || list.printed().contains("must have a tty");
   }
 
   /** The same command in the namespace. */

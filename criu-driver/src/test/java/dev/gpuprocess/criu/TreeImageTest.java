@@ -20,6 +20,7 @@ import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.PidTakenException;
 import dev.gpuprocess.error.ProcessUnfitException;
+import dev.gpuprocess.fixtures.Command;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Job;
 import dev.gpuprocess.fixtures.SimulatedDriver;
@@ -36,7 +37,6 @@ import dev.gpuprocess.options.LaunchOptions;
 import dev.gpuprocess.report.ProcessMember;
 import dev.gpuprocess.report.Step;
 import dev.gpuprocess.report.StepListener;
-import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -257,15 +257,7 @@ class TreeImageTest {
   }
 
   private static void limitDescriptors(int pid, int limit) {
-    try {
-      Process set =
-          new ProcessBuilder("prlimit", "--pid", "" + pid, "--nofile=" + limit + ":1024")
-              .inheritIO()
-              .start();
-      assertEquals(0, set.waitFor());
-    } catch (IOException | InterruptedException e) {
-      throw new AssertionError(e);
-    }
+    Command.of("prlimit", "--pid", "" + pid, "--nofile=" + limit + ":1024").succeed();
   }
 
   @Test

@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.RequiresRoot;
+import dev.gpuprocess.fixtures.Command;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -53,8 +54,8 @@ class WithCapabilitiesTest {
       return program;
     }
     Path copy = user.directory().resolve("criu-for-all");
-    Command.run("cp", "-r", program.getParent().toString(), copy.toString());
-    Command.run("chmod", "-R", "a+rX", copy.toString());
+    Command.of("cp", "-r", program.getParent().toString(), copy.toString()).succeed();
+    Command.of("chmod", "-R", "a+rX", copy.toString()).succeed();
     return copy.resolve(program.getFileName());
   }
 

@@ -1,16 +1,14 @@
 package dev.gpuprocess.survival;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
+import dev.gpuprocess.fixtures.Command;
 import java.io.IOException;
 import java.io.RandomAccessFile;
-import java.nio.charset.StandardCharsets;
+import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.List;
-import java.util.concurrent.TimeUnit;
 
 /** A file system in a file, whose disk can be made to hang. */
 final class LoopMount implements AutoCloseable {
@@ -74,14 +72,10 @@ final class LoopMount implements AutoCloseable {
 
   private static String run(String... command) {
     try {
-      Process process = new ProcessBuilder(List.of(command)).redirectErrorStream(true).start();
-      String said = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
-      assertTrue(process.waitFor(20, TimeUnit.SECONDS), "did not end: " + List.of(command));
-      return process.exitValue() == 0 ? "" : "status " + process.exitValue() + " " + said;
-    } catch (IOException e) {
+      Command.Ended ended = Command.of(command).run();
+      return ended.exit() == 0 ? "" : "status " + ended.exit() + " " + ended.printed();
+    } catch (UncheckedIOException e) {
       return e.getMessage();
-    } catch (InterruptedException e) {
-      throw new IllegalStateException(e);
     }
   }
 }

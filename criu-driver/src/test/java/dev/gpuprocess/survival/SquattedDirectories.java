@@ -1,12 +1,12 @@
 package dev.gpuprocess.survival;
 
+import dev.gpuprocess.fixtures.Command;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.util.List;
-import java.util.concurrent.TimeUnit;
 
 /**
  * State directories that another user created first, as every user can in a parent that is writable
@@ -48,15 +48,8 @@ final class SquattedDirectories {
     return made;
   }
 
-  private static void mkfifo(Path path) throws IOException {
-    Process process = new ProcessBuilder("mkfifo", path.toString()).inheritIO().start();
-    try {
-      if (!process.waitFor(1, TimeUnit.MINUTES) || process.exitValue() != 0) {
-        throw new IllegalStateException("no FIFO at " + path);
-      }
-    } catch (InterruptedException e) {
-      throw new IllegalStateException(e);
-    }
+  private static void mkfifo(Path path) {
+    Command.of("mkfifo", path.toString()).succeed();
   }
 
   /** Returns the parent of the state directories. */

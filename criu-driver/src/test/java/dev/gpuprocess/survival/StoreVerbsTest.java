@@ -3,6 +3,7 @@ package dev.gpuprocess.survival;
 import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -13,7 +14,9 @@ import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.criu.RealCriu;
+import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.FixAndRetryException;
+import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.image.ImageKey;
 import dev.gpuprocess.image.StoredImage;
@@ -164,5 +167,26 @@ class StoreVerbsTest {
     assertEquals(workload.pid(), image.resume().pid());
     assertEquals(OK, workload.verify());
     assertEquals(List.of(), gpus.recover());
+  }
+
+  @Test
+  void checkThatFailsWhenAnotherControllerHasTheProcess_leavesItAlone() {
+    ProcessImage image = store.dump(process());
+    RestoreOptions taken =
+        verify(
+            process -> {
+              CheckpointedProcess unused = gpus.process(process.pid()).suspend();
+              return false;
+            },
+            PATIENCE);
+    FixAndRetryException e =
+        assertReason(
+            FixAndRetryException.class,
+            FixAndRetryException.Reason.CHECK_FAILED,
+            () -> image.resume(taken, ResumeOptions.ofDefaults()));
+    assertTrue(e.getMessage().contains("it was not ended"), e.getMessage());
+    assertInstanceOf(StaleStateException.class, e.getSuppressed()[0]);
+    assertEquals(ProcessState.RUNNING, gpus.resume(workload.pid()).state());
+    assertEquals(OK, workload.verify());
   }
 }

@@ -1,8 +1,6 @@
 package dev.gpuprocess.contract;
 
-import java.io.IOException;
-import java.io.UncheckedIOException;
-import java.nio.charset.StandardCharsets;
+import dev.gpuprocess.fixtures.Command;
 import java.nio.file.Path;
 import org.junit.jupiter.api.Assumptions;
 
@@ -79,18 +77,10 @@ public final class TmpFs implements AutoCloseable {
   }
 
   private static String run(String... command) {
-    try {
-      Process process = new ProcessBuilder(command).redirectErrorStream(true).start();
-      String output =
-          new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8).strip();
-      int status = process.waitFor();
-      return status == 0 ? "" : command[0] + " exited with " + status + ": " + output;
-    } catch (IOException e) {
-      throw new UncheckedIOException(e);
-    } catch (InterruptedException e) {
-      Thread.currentThread().interrupt();
-      return "interrupted";
-    }
+    Command.Ended ended = Command.of(command).run();
+    return ended.exit() == 0
+        ? ""
+        : command[0] + " exited with " + ended.exit() + ": " + ended.printed().strip();
   }
 
   @Override

@@ -73,7 +73,7 @@ class DocumentationTest {
       }
     }
     List<String> shown = javaBlocks(ROOT.resolve("docs/cookbook.md"));
-    assertEquals(4, shown.size(), "the recipes that docs/cookbook.md shows");
+    assertEquals(5, shown.size(), "the recipes that docs/cookbook.md shows");
     assertEquals(
         recipes.stream().sorted().toList(),
         shown.stream().sorted().toList(),

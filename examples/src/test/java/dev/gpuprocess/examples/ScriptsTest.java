@@ -15,6 +15,7 @@ import org.jspecify.annotations.NullUnmarked;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** The scripts in bin/ have a help, and refuse invalid arguments at once. */
 @NullUnmarked
@@ -88,6 +89,17 @@ class ScriptsTest {
       assertEquals(2, outcome.exit(), () -> List.of(arguments) + " " + outcome);
       assertEquals(List.of(), outcome.out());
       assertEquals(1, outcome.error().size(), outcome::toString);
+      assertTrue(outcome.error().get(0).startsWith("usage: bin/" + script), outcome::toString);
+    }
+  }
+
+  @ParameterizedTest
+  @ValueSource(strings = {"verify-loaded", "verify-conditions"})
+  void commandIsMissingAfterTheDashes(String script) throws Exception {
+    String own = script.equals("verify-loaded") ? "1" : "one-cpu";
+    for (String[] arguments : List.of(new String[] {"--"}, new String[] {own, "--"})) {
+      Outcome outcome = run(script, arguments);
+      assertEquals(2, outcome.exit(), outcome::toString);
       assertTrue(outcome.error().get(0).startsWith("usage: bin/" + script), outcome::toString);
     }
   }

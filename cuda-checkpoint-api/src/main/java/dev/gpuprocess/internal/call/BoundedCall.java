@@ -2,7 +2,7 @@ package dev.gpuprocess.internal.call;
 
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.OperationInProgressException;
-import dev.gpuprocess.internal.time.Durations;
+import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.internal.time.Uninterrupted;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.time.Duration;
@@ -187,7 +187,7 @@ public final class BoundedCall<T> {
             Thread.currentThread().setName("gpuprocess idle");
           }
         });
-    return await(Durations.end(deadline));
+    return await(Deadline.after(deadline));
   }
 
   private void end(@Nullable T value, @Nullable Throwable failure) {
@@ -212,16 +212,16 @@ public final class BoundedCall<T> {
     ABANDONED.merge(about, change, (now, more) -> now + more == 0 ? null : now + more);
   }
 
-  private T await(long end) throws TimeoutException {
+  private T await(Deadline deadline) throws TimeoutException {
     try {
-      if (stop != null && !stop.await(answer, Durations.left(end))) {
+      if (stop != null && !stop.await(answer, deadline.nanos())) {
         throw new TimeoutException();
       }
-      return await(answer, end);
+      return await(answer, deadline);
     } catch (TimeoutException e) {
       Duration longer = more.get();
       if (!longer.isZero()) {
-        return await(Durations.end(longer));
+        return await(Deadline.after(longer));
       }
       // The first to complete the answer wins; the call may have returned just now.
       count(about, 1);
@@ -230,14 +230,14 @@ public final class BoundedCall<T> {
         throw e;
       }
       count(about, -1);
-      return await(answer, end);
+      return await(answer, deadline);
     }
   }
 
   /** Waits for an answer. An interrupt does not shorten the wait; the flag stays set. */
-  static <T> T await(CompletableFuture<T> answer, long end) throws TimeoutException {
+  static <T> T await(CompletableFuture<T> answer, Deadline deadline) throws TimeoutException {
     return Uninterrupted.<T, TimeoutException>until(
-        end,
+        deadline,
         left -> {
           try {
             return answer.get(left, TimeUnit.NANOSECONDS);

@@ -3,7 +3,7 @@ package dev.gpuprocess.internal.call;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.internal.text.Printable;
-import dev.gpuprocess.internal.time.Durations;
+import dev.gpuprocess.internal.time.Deadline;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.concurrent.TimeoutException;
@@ -25,7 +25,7 @@ public final class BoundedDiskTask {
   private final int pid;
   private final Path disk;
   private final Duration limit;
-  private final long end;
+  private final Deadline deadline;
   private volatile boolean hangs;
 
   /**
@@ -38,7 +38,7 @@ public final class BoundedDiskTask {
     this.pid = pid;
     this.disk = disk;
     this.limit = limit;
-    this.end = Durations.end(limit);
+    this.deadline = Deadline.after(limit);
   }
 
   /** Images in one directory are on one disk. A disk that hangs cannot be identified otherwise. */
@@ -71,15 +71,14 @@ public final class BoundedDiskTask {
    * @throws OperationTimedOutException at the time limit of the operation
    */
   public <T> T run(String what, Supplier<T> work, Consumer<@Nullable T> undo) {
-    long left = Durations.left(end);
-    if (left <= 0) {
+    if (deadline.passed()) {
       throw new OperationTimedOutException(
           "%s of process %s reached its deadline of %s before it used the disk: allow more time, in which the time of listeners counts"
               .formatted(operation, pid, Printable.of(limit)),
           Failure.of(operation, pid));
     }
     try {
-      return call(what, Duration.ofNanos(left), work, undo);
+      return call(what, deadline.remaining(), work, undo);
     } catch (TimeoutException e) {
       throw new OperationTimedOutException(
           "%s of process %s: the disk of %s did not answer within the time limit of %s: check the disk; unfinished files on it will be removed"

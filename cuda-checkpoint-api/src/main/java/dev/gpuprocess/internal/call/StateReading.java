@@ -3,7 +3,7 @@ package dev.gpuprocess.internal.call;
 import dev.gpuprocess.cuda.CudaAnswer;
 import dev.gpuprocess.cuda.CudaDriver;
 import dev.gpuprocess.cuda.ProcessState;
-import dev.gpuprocess.internal.time.Durations;
+import dev.gpuprocess.internal.time.Deadline;
 import java.time.Duration;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
@@ -157,7 +157,7 @@ public final class StateReading {
    * @throws TimeoutException if the driver does not return within the bound
    */
   public CudaAnswer<ProcessState> await(Duration bound) throws TimeoutException {
-    return BoundedCall.await(answer, Durations.end(bound));
+    return BoundedCall.await(answer, Deadline.after(bound));
   }
 
   /** Marks the call as abandoned by its caller. */

@@ -5,6 +5,7 @@ import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.internal.text.Printable;
+import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.options.Cancellation;
 import java.time.Duration;
@@ -45,7 +46,7 @@ public final class Stop implements AutoCloseable {
   private final List<Cancellation.Registration> registrations = new ArrayList<>();
   private final Thread thread = Thread.currentThread();
   private final Duration limit;
-  private final long end;
+  private final Deadline deadline;
   private volatile boolean interrupted;
 
   /**
@@ -55,7 +56,7 @@ public final class Stop implements AutoCloseable {
    */
   public Stop(Duration limit) {
     this.limit = limit;
-    this.end = Durations.end(limit);
+    this.deadline = Deadline.after(limit);
   }
 
   /**
@@ -90,7 +91,7 @@ public final class Stop implements AutoCloseable {
     if (thread.equals(Thread.currentThread()) && Thread.interrupted()) {
       interrupt();
     }
-    if (!asked.isDone() && Durations.left(end) <= 0) {
+    if (!asked.isDone() && deadline.passed()) {
       asked.complete(Reason.LATE);
     }
     return Optional.ofNullable(asked.getNow(null));
@@ -103,7 +104,7 @@ public final class Stop implements AutoCloseable {
 
   /** Returns the remaining time. */
   public Duration remaining() {
-    return Durations.remaining(end);
+    return deadline.remaining();
   }
 
   /**

@@ -24,7 +24,7 @@ import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.internal.state.StateDirectory;
 import dev.gpuprocess.internal.state.StateDirectoryException;
 import dev.gpuprocess.internal.text.Printable;
-import dev.gpuprocess.internal.time.Durations;
+import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.report.ListedProcess;
 import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.report.SuspendedProcess;
@@ -56,12 +56,13 @@ public final class ProcessList {
 
   private final EngineContext context;
 
-  /** The end of the time for the present step. */
-  private long end;
+  /** The deadline of the present step. */
+  private Deadline deadline;
 
   /** Creates the list; nothing is read yet. */
   public ProcessList(EngineContext context) {
     this.context = context;
+    this.deadline = Deadline.after(context.timeouts().call());
   }
 
   /**
@@ -137,9 +138,9 @@ public final class ProcessList {
     Map<ProcessIdentity, JournalEntry> entries = entriesIfReadable();
     Optional<GpuReading> reading = context.inventory().read();
     Set<Integer> onGpu = pidsOf(reading);
-    end = Durations.end(context.timeouts().call());
+    deadline = Deadline.after(context.timeouts().call());
     List<Query> querys = candidates(entries, onGpu).stream().map(this::query).toList();
-    end = Durations.end(context.timeouts().call());
+    deadline = Deadline.after(context.timeouts().call());
     List<ListedProcess> all = new ArrayList<>();
     for (Query each : querys) {
       listed(each, reading, onGpu).ifPresent(all::add);
@@ -206,7 +207,7 @@ public final class ProcessList {
       return BoundedCall.run(
           process,
           "read process " + process.pid(),
-          Durations.remaining(end).dividedBy(2),
+          deadline.remaining().dividedBy(2),
           () -> read(process.pid()),
           (late, failed) -> {});
     } catch (TimeoutException | OperationInProgressException | ProcessUnreadableException e) {
@@ -322,7 +323,7 @@ public final class ProcessList {
 
   private CudaAnswer<ProcessState> answer(StateReading reading) throws TimeoutException {
     try {
-      return reading.await(Durations.remaining(end));
+      return reading.await(deadline.remaining());
     } catch (TimeoutException e) {
       reading.leave();
       throw e;

@@ -20,7 +20,7 @@ import dev.gpuprocess.internal.reservation.GpuMemoryRefusal;
 import dev.gpuprocess.internal.state.GpuUsage;
 import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.internal.text.Printable;
-import dev.gpuprocess.internal.time.Durations;
+import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.internal.time.Uninterrupted;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.ResumeOptions;
@@ -58,7 +58,7 @@ public final class MemoryWait {
   private final BooleanSupplier isCurrent;
   private final ResumeOptions options;
   private final long began = System.nanoTime();
-  private final long end;
+  private final Deadline deadline;
   private long pause = FIRST_PAUSE;
   private boolean waited;
   private boolean looked;
@@ -84,7 +84,7 @@ public final class MemoryWait {
     this.waiting = members;
     this.isCurrent = isCurrent;
     this.options = options;
-    this.end = Durations.end(options.waitForMemory());
+    this.deadline = Deadline.after(options.waitForMemory());
   }
 
   /** Begins the wait for one restore of a process whose locks the caller does not hold. */
@@ -235,8 +235,8 @@ public final class MemoryWait {
   }
 
   private void pauseOrThrow(GpuCheckpointException refusal, CountDownLatch cancelled) {
-    long left = Durations.left(end);
-    if (left <= 0) {
+    long left = deadline.nanos();
+    if (left == 0) {
       throw refusal;
     }
     if (endsWhenInterrupted && Thread.currentThread().isInterrupted()) {

@@ -181,6 +181,16 @@ public final class ProcessOperation {
     }
   }
 
+  /** Checks that no other controller has moved the process, or that it is running again. */
+  void requireNotTaken() {
+    if (isMovedByOthers() && stateNow() != ProcessState.RUNNING) {
+      throw new StaleStateException(
+          "process %s was moved by another controller: go on with GpuProcess.inspect(%s)"
+              .formatted(pid(), pid()),
+          failure(null, null));
+    }
+  }
+
   private boolean isMovedByOthers() {
     return lock != null && process.isMovedSince(lock.lastMove());
   }

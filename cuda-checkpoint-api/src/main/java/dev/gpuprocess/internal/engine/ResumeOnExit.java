@@ -10,6 +10,7 @@ import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.call.Stop;
 import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.proc.ProcessUnreadableException;
+import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.internal.time.Uninterrupted;
 import dev.gpuprocess.options.Cancellation;
@@ -131,7 +132,7 @@ final class ResumeOnExit {
       BoundedCall.THREADS.execute(
           () -> {
             try {
-              resume(each, Durations.end(limit));
+              resume(each, Deadline.after(limit));
             } finally {
               left.countDown();
             }
@@ -139,7 +140,7 @@ final class ResumeOnExit {
     }
     boolean all =
         Uninterrupted.until(
-            Durations.end(longest), nanos -> left.await(nanos, TimeUnit.NANOSECONDS));
+            Deadline.after(longest), nanos -> left.await(nanos, TimeUnit.NANOSECONDS));
     if (!all) {
       LOG.warn(
           "{} processes are not resumed yet and this JVM exits; GpuCheckpoints.recover()"
@@ -154,7 +155,7 @@ final class ResumeOnExit {
   }
 
   /** Resumes a tree after the verb that is under way on it: a dump is not rolled back. */
-  private static void resume(TrackedTree tree, long end) {
+  private static void resume(TrackedTree tree, Deadline deadline) {
     while (true) {
       int generation = tree.generation();
       try {
@@ -174,7 +175,7 @@ final class ResumeOnExit {
         LOG.debug("{} has ended", tree.name(), e);
         return;
       } catch (OperationInProgressException e) {
-        if (Durations.left(end) <= 0) {
+        if (deadline.passed()) {
           LOG.warn("{} is not resumed as this JVM exits: {}", tree.name(), e.getMessage());
           return;
         }

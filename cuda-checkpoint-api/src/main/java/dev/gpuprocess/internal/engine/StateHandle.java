@@ -192,6 +192,33 @@ public record StateHandle(TrackedTree tree, int generation, List<Step> steps) {
     tree.forget();
   }
 
+  /**
+   * Kills the tree, whatever its state, unless another controller has taken it. Waits for its locks
+   * as a resume does. Does nothing if the tree has exited.
+   *
+   * @throws OperationInProgressException when another verb works on a member
+   * @throws dev.gpuprocess.error.StaleStateException when another controller has moved a member,
+   *     which is not running
+   * @throws OperationTimedOutException when a process of the tree does not exit
+   */
+  public void discard() {
+    // The lock of a member is held for a call of this JVM that has not returned.
+    if (tree.members().stream().anyMatch(each -> BoundedCall.hangs(each.identity))) {
+      tree.kill();
+    } else {
+      TreeOperation operation = TreeOperation.begin(tree, "end", ProcessLock.Kind.BRING_BACK);
+      try {
+        operation.members().forEach(ProcessOperation::requireNotTaken);
+        tree.kill();
+      } finally {
+        ResumeOnExit.settle(tree);
+        operation.releaseLocks();
+      }
+    }
+    int unused = tree.advance();
+    tree.forget();
+  }
+
   private static void requireLost(TreeOperation operation, ProcessState expected) {
     List<ProcessOperation> lost =
         operation.members().stream().filter(each -> each.process().isLost()).toList();

@@ -60,6 +60,9 @@ public final class TrackedProcess {
   /** The root of the tree that it is moved with. */
   private volatile ProcessKey root;
 
+  /** The label of the image that it was restored from. */
+  private final @Nullable String imageLabel;
+
   /** The part of its journal entries that is kept from one step to the next. */
   private volatile ProcessHistory history;
 
@@ -74,6 +77,7 @@ public final class TrackedProcess {
     this.key = ProcessKey.of(identity);
     this.held = held;
     this.history = history;
+    this.imageLabel = history.label();
     this.root = key;
   }
 
@@ -308,7 +312,7 @@ public final class TrackedProcess {
 
   /** Removes the journal entry: nothing is left to mend. */
   public void forget() {
-    history = history.running();
+    history = history.running(imageLabel);
     journal().remove(key);
   }
 

@@ -9,6 +9,7 @@ import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.error.ProcessUnfitException;
 import dev.gpuprocess.internal.call.Stop;
 import dev.gpuprocess.internal.state.ProcessLock;
+import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.internal.time.Durations;
 import java.time.Duration;
 import java.util.List;
@@ -43,7 +44,7 @@ final class TreeLock {
 
   /** Locks all members. If it throws, the caller rolls back. */
   void run(Duration patience) {
-    long end = Durations.end(patience);
+    Deadline deadline = Deadline.after(patience);
     Duration part = Durations.bounded(patience).dividedBy(FIRST_PART);
     part = smaller(larger(part, LEAST), MOST);
     Duration left = patience;
@@ -54,12 +55,12 @@ final class TreeLock {
         attempt(isLast ? left : part);
         return;
       } catch (RuntimeException e) {
-        if (isAlone() || !mayPass(e) || Durations.left(end) <= PAUSE.toNanos() + LEAST.toNanos()) {
+        if (isAlone() || !mayPass(e) || deadline.remaining().compareTo(PAUSE.plus(LEAST)) <= 0) {
           throw e;
         }
         unlockAll(e);
       }
-      left = Durations.remaining(end);
+      left = deadline.remaining();
       part = part.multipliedBy(2);
     }
   }
@@ -107,14 +108,14 @@ final class TreeLock {
   }
 
   private void attempt(Duration time) {
-    long end = Durations.end(time);
+    Deadline deadline = Deadline.after(time);
     List<ProcessOperation> next = operation.members();
     // The entries were removed when the members were unlocked after an earlier attempt.
     next.forEach(each -> each.process().note("lock", ProcessLock.Kind.MOVE));
     Duration left = time;
     do {
       Suspension.lock(next, left, stop);
-      left = Durations.remaining(end);
+      left = deadline.remaining();
       next = newMembers();
     } while (!next.isEmpty());
   }

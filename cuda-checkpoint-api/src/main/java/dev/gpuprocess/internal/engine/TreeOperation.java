@@ -10,7 +10,7 @@ import dev.gpuprocess.internal.linux.Descriptors;
 import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.proc.ProcessUnreadableException;
 import dev.gpuprocess.internal.state.ProcessLock;
-import dev.gpuprocess.internal.time.Durations;
+import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.time.Duration;
@@ -79,10 +79,10 @@ public final class TreeOperation {
     tree.members().forEach(each -> inOrder.put(each.key, each));
     Set<ProcessKey> all = new HashSet<>(inOrder.keySet());
     all.add(tree.key());
-    long end = Durations.end(tree.context.timeouts().call());
+    Deadline deadline = Deadline.after(tree.context.timeouts().call());
     try {
       for (ProcessKey each : all.stream().sorted(ORDER).toList()) {
-        operation.take(each, inOrder.get(each), end);
+        operation.take(each, inOrder.get(each), deadline);
       }
       return operation;
     } catch (RuntimeException | Error e) {
@@ -91,7 +91,7 @@ public final class TreeOperation {
     }
   }
 
-  private void take(ProcessKey key, @Nullable TrackedProcess member, long end) {
+  private void take(ProcessKey key, @Nullable TrackedProcess member, Deadline deadline) {
     ProcessLock lock =
         ProcessLock.take(
             key,
@@ -99,7 +99,7 @@ public final class TreeOperation {
             verb,
             kind,
             tree.context.state(),
-            Durations.remaining(end));
+            deadline.remaining());
     if (member == null) {
       rootLock = lock;
     } else {
@@ -154,7 +154,7 @@ public final class TreeOperation {
       rootLock = null;
       add(member, root);
     } else {
-      take(member.key, member, Durations.end(Duration.ZERO));
+      take(member.key, member, Deadline.after(Duration.ZERO));
     }
     tree.add(member);
   }

@@ -2,7 +2,7 @@ package dev.gpuprocess.internal.image;
 
 import dev.gpuprocess.internal.linux.Descriptors;
 import dev.gpuprocess.internal.linux.DurableFiles;
-import dev.gpuprocess.internal.time.Durations;
+import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.internal.time.Uninterrupted;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -52,7 +52,7 @@ final class EarlyWriteback implements AutoCloseable {
           begin(file);
         }
       } while (!Uninterrupted.until(
-          Durations.end(PAUSE), left -> closed.await(left, TimeUnit.NANOSECONDS)));
+          Deadline.after(PAUSE), left -> closed.await(left, TimeUnit.NANOSECONDS)));
     } catch (IOException e) {
       LOG.debug("no early writeback", e);
     }
@@ -78,7 +78,7 @@ final class EarlyWriteback implements AutoCloseable {
     closed.countDown();
     boolean ended =
         Uninterrupted.until(
-            Durations.end(PATIENCE),
+            Deadline.after(PATIENCE),
             left -> {
               TimeUnit.NANOSECONDS.timedJoin(thread, left);
               return !thread.isAlive();

@@ -2,7 +2,7 @@ package dev.gpuprocess.internal.image;
 
 import dev.gpuprocess.internal.linux.DurableFiles;
 import dev.gpuprocess.internal.linux.PinnedDirectory;
-import dev.gpuprocess.internal.time.Durations;
+import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.internal.time.Uninterrupted;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -66,14 +66,14 @@ final class StagingLease implements AutoCloseable {
       } catch (IOException e) {
         LOG.warn("the lease of {} is not renewed: {}", directory.name(), e.toString());
       }
-      boolean unused = Uninterrupted.until(Durations.end(renewal), this::isClosedWithin);
+      boolean unused = Uninterrupted.until(Deadline.after(renewal), this::isClosedWithin);
     }
   }
 
   /** Waits, and releases the monitor during the wait. */
   private synchronized boolean isClosedWithin(long nanos) throws InterruptedException {
-    long end = System.nanoTime() + nanos;
-    for (long left = nanos; !closed && left > 0; left = Durations.left(end)) {
+    Deadline deadline = Deadline.after(Duration.ofNanos(nanos));
+    for (long left = nanos; !closed && left > 0; left = deadline.nanos()) {
       TimeUnit.NANOSECONDS.timedWait(this, Math.max(left, 1_000_000));
     }
     return closed;

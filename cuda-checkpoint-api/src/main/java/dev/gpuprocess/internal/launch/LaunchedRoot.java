@@ -12,6 +12,7 @@ import dev.gpuprocess.internal.linux.Processes;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.Signals;
 import dev.gpuprocess.internal.state.Journal;
+import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.internal.time.Uninterrupted;
@@ -214,12 +215,12 @@ public final class LaunchedRoot {
   }
 
   private boolean await(Duration patience, BooleanSupplier condition) {
-    long end = Durations.end(patience);
+    Deadline deadline = Deadline.after(patience);
     return Uninterrupted.until(
-        end,
+        deadline,
         nanos -> {
           synchronized (this) {
-            for (long left = nanos; !condition.getAsBoolean(); left = Durations.left(end)) {
+            for (long left = nanos; !condition.getAsBoolean(); left = deadline.nanos()) {
               if (left <= 0) {
                 return false;
               }

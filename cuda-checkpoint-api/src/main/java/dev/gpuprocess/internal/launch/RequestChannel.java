@@ -3,7 +3,7 @@ package dev.gpuprocess.internal.launch;
 import dev.gpuprocess.internal.linux.OpenedFile;
 import dev.gpuprocess.internal.linux.UntrustedPaths;
 import dev.gpuprocess.internal.text.NativePath;
-import dev.gpuprocess.internal.time.Durations;
+import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.internal.time.IoFunction;
 import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.options.LaunchOptions;
@@ -187,11 +187,11 @@ public final class RequestChannel implements AutoCloseable {
   }
 
   private void send(ProcessIdentity root, String words, Duration limit) throws IOException {
-    long end = Durations.end(limit);
+    Deadline deadline = Deadline.after(limit);
     try (Polling patience = new Polling(limit)) {
       while (root.isAlive()) {
         try (OpenedFile held = socket(root)) {
-          if (isSent(held.self(), words, end)) {
+          if (isSent(held.self(), words, deadline)) {
             return;
           }
         }
@@ -224,7 +224,7 @@ public final class RequestChannel implements AutoCloseable {
    *
    * @return false if the root has too many connections
    */
-  private boolean isSent(Path at, String words, long end) throws IOException {
+  private boolean isSent(Path at, String words, Deadline deadline) throws IOException {
     try (SocketChannel channel = SocketChannel.open(StandardProtocolFamily.UNIX);
         Selector closing = Selector.open()) {
       channel.configureBlocking(false);
@@ -235,11 +235,10 @@ public final class RequestChannel implements AutoCloseable {
       SelectionKey unusedKey = channel.register(closing, SelectionKey.OP_READ);
       ByteBuffer answer = ByteBuffer.allocate(LONGEST_ANSWER);
       while (channel.read(answer.clear()) >= 0) {
-        long left = Durations.left(end);
-        if (left <= 0) {
+        if (deadline.passed()) {
           throw new IOException(socket + " does not answer: is its process stopped?");
         }
-        int unusedCount = closing.select(Math.max(1, left / 1_000_000));
+        int unusedCount = closing.select(Math.max(1, deadline.millis(Integer.MAX_VALUE)));
       }
       return true;
     }

@@ -12,7 +12,7 @@ import dev.gpuprocess.internal.linux.PidDescriptor;
 import dev.gpuprocess.internal.proc.Signals;
 import dev.gpuprocess.internal.state.Journal;
 import dev.gpuprocess.internal.text.NativePath;
-import dev.gpuprocess.internal.time.Durations;
+import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.options.LaunchOptions;
 import dev.gpuprocess.options.LaunchOptions.Output;
 import dev.gpuprocess.report.ProcessIdentity;
@@ -50,7 +50,7 @@ final class Starter implements AutoCloseable {
   private final @Nullable CudaJobFile jobFile;
   private final Journal journal;
   private final Duration limit;
-  private final long end;
+  private final Deadline deadline;
   private @Nullable OutputPipe output;
   private @Nullable OutputPipe error;
 
@@ -73,7 +73,7 @@ final class Starter implements AutoCloseable {
     this.jobFile = jobFile;
     this.journal = journal;
     this.limit = limit;
-    this.end = Durations.end(limit);
+    this.deadline = Deadline.after(limit);
   }
 
   /** A process that was started. The caller owns descriptor and guard. */
@@ -301,7 +301,7 @@ final class Starter implements AutoCloseable {
   }
 
   private Duration left() {
-    return Durations.remaining(end);
+    return deadline.remaining();
   }
 
   /** Waits until the starter of an isolated process has exited. */

@@ -9,6 +9,7 @@ import java.util.Optional;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
+import org.jspecify.annotations.Nullable;
 
 /**
  * The user and the groups with which the kernel checks the file accesses of a process ({@code
@@ -22,6 +23,9 @@ public record Credentials(int user, int group, List<Integer> groups) {
 
   private static final Pattern TEXT = Pattern.compile("(\\d{1,10}):(\\d{1,10}):([\\d,]{0,720896})");
   private static final int OF_FILES = 3;
+
+  /** Constant while this JVM runs; null until it was read. */
+  private static volatile @Nullable Credentials own;
 
   /** Copies the list. */
   public Credentials {
@@ -51,13 +55,19 @@ public record Credentials(int user, int group, List<Integer> groups) {
   }
 
   /**
-   * Reads the credentials of this JVM.
+   * Returns the credentials of this JVM, which are read once.
    *
    * @throws IOException when {@code /proc} is not mounted
    */
   static Credentials ours() throws IOException {
-    return of(ProcessHandle.current().pid())
-        .orElseThrow(() -> new IOException("/proc/self/status does not exist"));
+    Credentials known = own;
+    if (known == null) {
+      known =
+          of(ProcessHandle.current().pid())
+              .orElseThrow(() -> new IOException("/proc/self/status does not exist"));
+      own = known;
+    }
+    return known;
   }
 
   private static List<Integer> numbers(String text, String separator) {

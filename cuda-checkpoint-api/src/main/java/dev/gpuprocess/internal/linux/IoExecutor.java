@@ -1,6 +1,6 @@
 package dev.gpuprocess.internal.linux;
 
-import dev.gpuprocess.internal.time.Durations;
+import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.internal.time.IoSupplier;
 import dev.gpuprocess.internal.time.Uninterrupted;
 import java.io.IOException;
@@ -100,7 +100,7 @@ public final class IoExecutor implements AutoCloseable {
     // even when it is interrupted.
     boolean ended =
         Uninterrupted.until(
-            Durations.end(PATIENCE), left -> threads.awaitTermination(left, TimeUnit.NANOSECONDS));
+            Deadline.after(PATIENCE), left -> threads.awaitTermination(left, TimeUnit.NANOSECONDS));
     if (!ended) {
       LOG.warn("a read or sync of an image hangs: check the disk");
     }

@@ -1,6 +1,8 @@
 package dev.gpuprocess.internal.linux;
 
 import java.nio.ByteBuffer;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Optional;
 import java.util.function.LongSupplier;
 
@@ -91,7 +93,7 @@ public final class PacketSocket {
   }
 
   /**
-   * Receives one message.
+   * Receives one message. Of several descriptors that come with it, all but the first are closed.
    *
    * @return empty when the other end is closed
    */
@@ -118,30 +120,35 @@ public final class PacketSocket {
                     message -> Libc.LIBRARY.recvmsg(socket, message, Libc.MSG_CMSG_CLOEXEC)),
             "recvmsg");
     byte[] bytes = data.read(0, (int) Math.max(0, received));
-    long controlLength = header.getLong(MSG_CONTROLLEN);
+    List<Integer> descriptors = numbers(header, SCM_RIGHTS);
+    descriptors.stream().skip(1).forEach(Libc::close);
     return Optional.of(
         new Packet(
             ByteBuffer.wrap(bytes),
-            find(header, controlLength, SCM_RIGHTS, -1),
-            find(header, controlLength, SCM_CREDENTIALS, 0)));
+            descriptors.stream().findFirst().orElse(-1),
+            numbers(header, SCM_CREDENTIALS).stream().findFirst().orElse(0)));
   }
 
-  /** Returns the first number in the control message of a type: a descriptor or a pid. */
-  private static int find(NativeMemory header, long length, int type, int otherwise) {
+  /** Returns the numbers in the control messages of a type: descriptors, or first the pid. */
+  private static List<Integer> numbers(NativeMemory header, int type) {
+    List<Integer> found = new ArrayList<>();
+    long length = header.getLong(MSG_CONTROLLEN);
     long at = 0;
-    while (at + CMSG_DATA + Integer.BYTES <= length) {
+    while (at + CMSG_DATA <= length) {
       int message = CONTROL + (int) at;
       long size = header.getLong(message);
-      if (header.getInt(message + CMSG_LEVEL) == SOL_SOCKET
-          && header.getInt(message + CMSG_TYPE) == type) {
-        return header.getInt(message + CMSG_DATA);
-      }
       if (size < CMSG_DATA) {
         break;
       }
+      if (header.getInt(message + CMSG_LEVEL) == SOL_SOCKET
+          && header.getInt(message + CMSG_TYPE) == type) {
+        for (int data = CMSG_DATA; data + Integer.BYTES <= size; data += Integer.BYTES) {
+          found.add(header.getInt(message + data));
+        }
+      }
       at += (size + CMSG_ALIGNMENT - 1) / CMSG_ALIGNMENT * CMSG_ALIGNMENT;
     }
-    return otherwise;
+    return found;
   }
 
   private static long untilDone(LongSupplier call, String name) throws NativeCallException {

@@ -46,14 +46,17 @@ public final class PacketSocketPair implements AutoCloseable {
   }
 
   /**
-   * Waits for a message.
+   * Waits for a message. A descriptor that comes with it is closed.
    *
    * @return an empty array when the other end is closed; empty at the end of the time
    */
   public Optional<byte[]> receive(Duration limit) throws NativeCallException {
-    return Poll.await(limit, ours.descriptor())
-        ? Optional.of(ours.receive().map(packet -> packet.bytes().array()).orElse(new byte[0]))
-        : Optional.empty();
+    if (!Poll.await(limit, ours.descriptor())) {
+      return Optional.empty();
+    }
+    Optional<Packet> packet = ours.receive();
+    packet.ifPresent(message -> Libc.close(message.descriptor()));
+    return Optional.of(packet.map(message -> message.bytes().array()).orElse(new byte[0]));
   }
 
   @Override

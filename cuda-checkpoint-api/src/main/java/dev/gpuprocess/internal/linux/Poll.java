@@ -1,6 +1,6 @@
 package dev.gpuprocess.internal.linux;
 
-import dev.gpuprocess.internal.time.Durations;
+import dev.gpuprocess.internal.time.Deadline;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.time.Duration;
@@ -39,14 +39,13 @@ public final class Poll {
    */
   static boolean await(Duration limit, int... descriptors) throws NativeCallException {
     Poll poll = new Poll(descriptors.length);
-    long end = Durations.end(limit);
+    Deadline deadline = Deadline.after(limit);
     while (true) {
-      long left = Math.max(0, Durations.left(end));
-      int millis = (int) Math.min(Integer.MAX_VALUE, (left + 999_999) / 1_000_000);
+      int millis = deadline.millis(Integer.MAX_VALUE);
       if (poll.await(millis, descriptors)) {
         return true;
       }
-      if (left == 0) {
+      if (millis == 0) {
         return false;
       }
     }

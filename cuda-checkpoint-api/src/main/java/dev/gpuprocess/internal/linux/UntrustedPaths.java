@@ -2,7 +2,7 @@ package dev.gpuprocess.internal.linux;
 
 import dev.gpuprocess.internal.proc.FileNode;
 import dev.gpuprocess.internal.proc.ProcFs;
-import dev.gpuprocess.internal.time.Durations;
+import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.internal.time.IoFunction;
 import dev.gpuprocess.internal.time.Uninterrupted;
 import java.io.IOException;
@@ -139,7 +139,7 @@ public final class UntrustedPaths {
     thread.start();
     try {
       return Uninterrupted.<T, Exception>until(
-          Durations.end(limit), left -> task.get(left, TimeUnit.NANOSECONDS));
+          Deadline.after(limit), left -> task.get(left, TimeUnit.NANOSECONDS));
     } catch (TimeoutException e) {
       paths.abandoned = true;
       throw new IOException("a file system did not answer within " + limit, e);

@@ -3,7 +3,7 @@ package dev.gpuprocess.internal.remote;
 import dev.gpuprocess.internal.linux.NativeCallException;
 import dev.gpuprocess.internal.linux.Ptrace;
 import dev.gpuprocess.internal.remote.UntraceableException.Reason;
-import dev.gpuprocess.internal.time.Durations;
+import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
@@ -25,7 +25,7 @@ import java.util.function.Supplier;
 public final class RemoteCalls {
 
   /** How long a thread may take to stop before another thread is tried. */
-  private static final long PATIENCE = 250_000_000;
+  private static final Duration PATIENCE = Duration.ofMillis(250);
 
   /** How long the threads are listed again: threads start and end, and wait for each other. */
   private static final Duration SEARCH = Duration.ofMillis(200);
@@ -36,18 +36,19 @@ public final class RemoteCalls {
   private final ProcessIdentity process;
   private final Ptrace ptrace;
   private final IntPredicate mayStop;
-  private final long end;
+  private final Deadline deadline;
 
   /** Threads that were interrupted and have not stopped yet. */
   private final Map<Integer, Tracee> stopping = new HashMap<>();
 
   private UntraceableException why;
 
-  private RemoteCalls(ProcessIdentity process, Ptrace ptrace, IntPredicate mayStop, long end) {
+  private RemoteCalls(
+      ProcessIdentity process, Ptrace ptrace, IntPredicate mayStop, Deadline deadline) {
     this.process = process;
     this.ptrace = ptrace;
     this.mayStop = mayStop;
-    this.end = end;
+    this.deadline = deadline;
     this.why = Suitability.noThread(process);
   }
 
@@ -88,11 +89,11 @@ public final class RemoteCalls {
       RemoteWork<RemoteThread, T> work,
       Supplier<Ptrace> requests)
       throws UntraceableException, IOException {
-    long end = Durations.end(limit);
+    Deadline deadline = Deadline.after(limit);
     return TracerThread.run(
         process.pid(),
         requests,
-        ptrace -> new RemoteCalls(process, ptrace, mayStop, end).run(work));
+        ptrace -> new RemoteCalls(process, ptrace, mayStop, deadline).run(work));
   }
 
   private <T> T run(RemoteWork<RemoteThread, T> work) throws UntraceableException, IOException {
@@ -125,7 +126,7 @@ public final class RemoteCalls {
   }
 
   private boolean mayFind(Polling polling) {
-    return Durations.left(end) > 0
+    return !deadline.passed()
         && (why.reason() == Reason.TIME || (PASSING.contains(why.reason()) && polling.pause()));
   }
 
@@ -153,13 +154,13 @@ public final class RemoteCalls {
       thread.beginInterrupt();
       stopping.put(task, thread);
     }
-    Tracee.Stop stop = thread.awaitTrap(Math.min(end, System.nanoTime() + PATIENCE));
+    Tracee.Stop stop = thread.awaitTrap(deadline.orAfter(PATIENCE));
     stopping.remove(task);
     try {
       if (stop == Tracee.Stop.GROUP) {
         throw Suitability.stopped(process);
       }
-      return RemoteThread.of(thread, target, end);
+      return RemoteThread.of(thread, target, deadline);
     } catch (UntraceableException | NativeCallException e) {
       thread.detach();
       throw e;

@@ -4,6 +4,8 @@ import dev.gpuprocess.internal.linux.NativeCallException;
 import dev.gpuprocess.internal.linux.ProcessMemory;
 import dev.gpuprocess.internal.remote.Registers.Name;
 import dev.gpuprocess.internal.remote.UntraceableException.Reason;
+import dev.gpuprocess.internal.time.Deadline;
+import java.time.Duration;
 import java.util.List;
 import java.util.OptionalLong;
 
@@ -16,7 +18,7 @@ public final class RemoteThread {
 
   private static final long ALL_SIGNALS = -1;
   private static final int MOST_RESTARTS = 100;
-  private static final long PATIENCE = 2_000_000_000;
+  private static final Duration PATIENCE = Duration.ofSeconds(2);
 
   private static final int READ_WRITE = 3;
   private static final int PRIVATE_ANONYMOUS = 0x22;
@@ -27,7 +29,7 @@ public final class RemoteThread {
   private final SeccompFilters filters;
   private final SavedRegisters own;
   private final ReturnFrames frames;
-  private final long end;
+  private final Deadline deadline;
   private boolean restored = true;
   private boolean lost;
 
@@ -38,22 +40,22 @@ public final class RemoteThread {
       SeccompFilters filters,
       SavedRegisters own,
       ReturnFrames frames,
-      long end) {
+      Deadline deadline) {
     this.target = target;
     this.thread = thread;
     this.memory = memory;
     this.filters = filters;
     this.own = own;
     this.frames = frames;
-    this.end = end;
+    this.deadline = deadline;
   }
 
   /**
    * Borrows a thread that is stopped where the kernel checks for signals.
    *
-   * @param end the deadline of all calls, by the clock of {@link System#nanoTime}
+   * @param deadline the deadline of all calls
    */
-  static RemoteThread of(Tracee thread, TraceTarget target, long end)
+  static RemoteThread of(Tracee thread, TraceTarget target, Deadline deadline)
       throws UntraceableException, NativeCallException {
     if (thread.dispatchesSystemCalls()) {
       throw new UntraceableException(
@@ -79,7 +81,7 @@ public final class RemoteThread {
           "process %s changed its mappings just now".formatted(target.process().pid()));
     }
     ReturnFrames frames = new ReturnFrames(memory, gadgets, own, state, space.getAsLong());
-    return new RemoteThread(target, thread, memory, filters, own, frames, end);
+    return new RemoteThread(target, thread, memory, filters, own, frames, deadline);
   }
 
   /** Returns the thread's id. */
@@ -155,8 +157,8 @@ public final class RemoteThread {
       thread.blockSignals(ALL_SIGNALS);
     }
     lost = true; // unless it stops again
-    boolean entered = thread.toSystemCall(end);
-    boolean made = entered && thread.toSystemCall(end);
+    boolean entered = thread.toSystemCall(deadline);
+    boolean made = entered && thread.toSystemCall(deadline);
     lost = false;
     if (!made) {
       throw new UntraceableException(
@@ -242,7 +244,7 @@ public final class RemoteThread {
     if (restored || lost) {
       return;
     }
-    thread.toTrap(System.nanoTime() + PATIENCE);
+    thread.toTrap(Deadline.after(PATIENCE));
     // In this order: with its own registers and all signals blocked the thread would be lost.
     thread.blockSignals(own.mask());
     thread.setRegisters(own.registers());

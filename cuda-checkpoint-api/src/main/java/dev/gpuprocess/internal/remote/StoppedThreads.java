@@ -5,7 +5,7 @@ import dev.gpuprocess.internal.linux.Ptrace;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.remote.UntraceableException.Reason;
-import dev.gpuprocess.internal.time.Durations;
+import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.time.Duration;
@@ -23,13 +23,13 @@ public final class StoppedThreads {
 
   private final ProcessIdentity process;
   private final Ptrace ptrace;
-  private final long end;
+  private final Deadline deadline;
   private final Map<Integer, Tracee> stopped = new HashMap<>();
 
-  private StoppedThreads(ProcessIdentity process, Ptrace ptrace, long end) {
+  private StoppedThreads(ProcessIdentity process, Ptrace ptrace, Deadline deadline) {
     this.process = process;
     this.ptrace = ptrace;
-    this.end = end;
+    this.deadline = deadline;
   }
 
   /**
@@ -60,7 +60,7 @@ public final class StoppedThreads {
         requests,
         ptrace -> {
           Suitability.check(process);
-          StoppedThreads threads = new StoppedThreads(process, ptrace, Durations.end(limit));
+          StoppedThreads threads = new StoppedThreads(process, ptrace, Deadline.after(limit));
           try {
             threads.stop();
             return work.with(threads);
@@ -106,7 +106,7 @@ public final class StoppedThreads {
 
   private void end(Tracee thread) throws UntraceableException, NativeCallException {
     try {
-      thread.awaitTrap(end);
+      thread.awaitTrap(deadline);
       SavedRegisters.settle(thread);
       stopped.put(thread.task(), thread);
     } catch (UntraceableException e) {
@@ -152,7 +152,7 @@ public final class StoppedThreads {
     for (Tracee each : inOrder()) {
       RemoteThread borrowed;
       try {
-        borrowed = RemoteThread.of(each, target, end);
+        borrowed = RemoteThread.of(each, target, deadline);
       } catch (UntraceableException e) {
         why = e;
         continue;

@@ -4,7 +4,7 @@ import dev.gpuprocess.internal.linux.NativeCallException;
 import dev.gpuprocess.internal.linux.Ptrace;
 import dev.gpuprocess.internal.remote.Registers.Name;
 import dev.gpuprocess.internal.remote.UntraceableException.Reason;
-import dev.gpuprocess.internal.time.Durations;
+import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.time.Duration;
@@ -37,7 +37,7 @@ public final class ThreadStacks {
       ProcessIdentity process, List<Integer> tasks, Duration limit, LongPredicate test)
       throws UntraceableException, IOException {
     boolean ours = ThreadChoice.isOurChild(process.pid());
-    long end = Durations.end(limit);
+    Deadline deadline = Deadline.after(limit);
     return TracerThread.run(
         process.pid(),
         Ptrace::new,
@@ -67,7 +67,7 @@ public final class ThreadStacks {
                 thread.task(),
                 matching,
                 () -> {
-                  thread.awaitTrap(end);
+                  thread.awaitTrap(deadline);
                   boolean passed = test.test(SavedRegisters.settle(thread).get(Name.RSP));
                   thread.detach();
                   return passed;

@@ -5,6 +5,7 @@ import dev.gpuprocess.internal.linux.Ptrace;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.Signals;
 import dev.gpuprocess.internal.remote.UntraceableException.Reason;
+import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.internal.time.Uninterrupted;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.util.Optional;
@@ -85,25 +86,24 @@ final class Tracee {
   }
 
   /** Moves the thread from the end of a system call to where the kernel checks for signals. */
-  Stop toTrap(long end) throws UntraceableException, NativeCallException {
+  Stop toTrap(Deadline deadline) throws UntraceableException, NativeCallException {
     ptrace.interrupt(task);
     ptrace.resume(task, 0);
-    return awaitTrap(end);
+    return awaitTrap(deadline);
   }
 
   /**
    * Waits until the thread stops after an interrupt. Pending signals are delivered first.
    *
-   * @param end the deadline, by the clock of {@link System#nanoTime}
    * @return TRAP or GROUP
    */
-  Stop awaitTrap(long end) throws UntraceableException, NativeCallException {
-    Stop stop = await(end);
+  Stop awaitTrap(Deadline deadline) throws UntraceableException, NativeCallException {
+    Stop stop = await(deadline);
     while (stop == Stop.SIGNAL || stop == Stop.SYSTEM_CALL) {
       // A stop of another kind cancels an earlier interrupt.
       ptrace.interrupt(task);
       ptrace.resume(task, stop == Stop.SIGNAL ? signal : 0);
-      stop = await(end);
+      stop = await(deadline);
     }
     return stop;
   }
@@ -113,9 +113,9 @@ final class Tracee {
    *
    * @return false if an instruction of the thread failed
    */
-  boolean toSystemCall(long end) throws UntraceableException, NativeCallException {
+  boolean toSystemCall(Deadline deadline) throws UntraceableException, NativeCallException {
     ptrace.resumeToSystemCall(task, 0);
-    for (Stop stop = await(end); stop != Stop.SYSTEM_CALL; stop = await(end)) {
+    for (Stop stop = await(deadline); stop != Stop.SYSTEM_CALL; stop = await(deadline)) {
       if (stop == Stop.SIGNAL && FAULTS.contains(signal)) {
         return false;
       }
@@ -126,7 +126,7 @@ final class Tracee {
   }
 
   @SuppressWarnings("ThreadPriorityCheck") // a stop takes less time than parking
-  private Stop await(long end) throws UntraceableException, NativeCallException {
+  private Stop await(Deadline deadline) throws UntraceableException, NativeCallException {
     long patience = System.nanoTime() + YIELDING;
     long pause = PAUSE;
     while (true) {
@@ -138,7 +138,7 @@ final class Tracee {
       if (status.isPresent()) {
         return classify(status.get());
       }
-      if (System.nanoTime() - end > 0) {
+      if (deadline.passed()) {
         throw new UntraceableException(
             Reason.TIME,
             "thread %s did not stop in time: it waits uninterruptibly in the kernel"

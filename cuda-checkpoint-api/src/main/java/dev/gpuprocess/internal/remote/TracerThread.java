@@ -5,7 +5,7 @@ import dev.gpuprocess.internal.linux.Ptrace;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcessUnreadableException;
 import dev.gpuprocess.internal.remote.UntraceableException.Reason;
-import dev.gpuprocess.internal.time.Durations;
+import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.internal.time.Uninterrupted;
 import java.io.IOException;
@@ -45,7 +45,7 @@ final class TracerThread {
     thread.setDaemon(true);
     thread.start();
     try {
-      return Uninterrupted.until(Durations.end(Durations.LONGEST), left -> task.get());
+      return Uninterrupted.until(Deadline.never(), left -> task.get());
     } catch (ExecutionException e) {
       throw translated(pid, Objects.requireNonNull(e.getCause()));
     } finally {

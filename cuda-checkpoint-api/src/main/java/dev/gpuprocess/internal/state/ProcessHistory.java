@@ -90,9 +90,13 @@ public record ProcessHistory(
     return new ProcessHistory(since, false, null, origin, label, Map.of());
   }
 
-  /** Returns the history of a running process. */
-  public ProcessHistory running() {
-    return new ProcessHistory(null, false, null, origin, label, Map.of());
+  /**
+   * Returns the history of a running process. The label of a suspend ends with the suspend.
+   *
+   * @param imageLabel the label of the image that it was restored from; null for none
+   */
+  public ProcessHistory running(@Nullable String imageLabel) {
+    return new ProcessHistory(null, false, null, origin, imageLabel, Map.of());
   }
 
   private static Instant now() {

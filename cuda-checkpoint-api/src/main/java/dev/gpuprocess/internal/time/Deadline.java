@@ -2,7 +2,10 @@ package dev.gpuprocess.internal.time;
 
 import java.time.Duration;
 
-/** The deadline of a whole operation, shared by all its steps. Immutable. */
+/**
+ * The end of the time of a wait, or of an operation with all its steps. A duration of any length
+ * may be given. Immutable.
+ */
 public final class Deadline {
 
   private final Duration total;
@@ -17,6 +20,16 @@ public final class Deadline {
     return new Deadline(total);
   }
 
+  /** Returns a deadline that never passes. */
+  public static Deadline never() {
+    return after(Durations.LONGEST);
+  }
+
+  /** Returns this deadline, or one that much later than now if that is earlier. */
+  public Deadline orAfter(Duration time) {
+    return remaining().compareTo(time) < 0 ? this : after(time);
+  }
+
   /** Returns how long the operation may take in all. */
   public Duration total() {
     return total;
@@ -29,13 +42,17 @@ public final class Deadline {
 
   /** Returns the time left; zero when the deadline has passed. */
   public Duration remaining() {
-    Duration left = total.minus(elapsed());
-    return left.isNegative() ? Duration.ZERO : left;
+    return Duration.ofNanos(nanos());
+  }
+
+  /** Returns the nanoseconds left; 0 when the deadline has passed. */
+  public long nanos() {
+    return Math.max(0, total.toNanos() - (System.nanoTime() - start));
   }
 
   /** Returns whether no time is left. */
   public boolean passed() {
-    return remaining().isZero();
+    return nanos() == 0;
   }
 
   /**

@@ -50,35 +50,6 @@ public final class Durations {
   }
 
   /**
-   * Returns the moment at which a duration that begins now ends.
-   *
-   * @return a value for {@link #left}
-   */
-  public static long end(Duration time) {
-    return System.nanoTime() + nanos(time);
-  }
-
-  /**
-   * Returns the time left until a moment.
-   *
-   * @param end returned by {@link #end}
-   * @return nanoseconds; 0 or less when it has passed
-   */
-  public static long left(long end) {
-    return end - System.nanoTime();
-  }
-
-  /**
-   * Returns the time left until a moment, as a duration.
-   *
-   * @param end returned by {@link #end}
-   * @return zero when it has passed
-   */
-  public static Duration remaining(long end) {
-    return Duration.ofNanos(Math.max(0, left(end)));
-  }
-
-  /**
    * Checks that a duration is positive.
    *
    * @param name what the duration is, for the message

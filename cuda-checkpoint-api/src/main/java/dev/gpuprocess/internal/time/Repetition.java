@@ -223,11 +223,11 @@ public final class Repetition implements AutoCloseable {
   }
 
   private boolean await(long nanos) {
-    long end = System.nanoTime() + nanos;
+    Deadline deadline = Deadline.after(Duration.ofNanos(nanos));
     lock.lock();
     try {
       return Uninterrupted.until(
-          end,
+          deadline,
           left -> {
             for (long rest = left; rest > 0 && !over; ) {
               rest = changed.awaitNanos(rest);
@@ -269,7 +269,7 @@ public final class Repetition implements AutoCloseable {
    * @return false when that was not so within the time
    */
   public boolean awaitEnd(Duration patience) {
-    long end = Durations.end(patience);
+    Deadline deadline = Deadline.after(patience);
     lock.lock();
     try {
       Thread self = Thread.currentThread();
@@ -277,7 +277,7 @@ public final class Repetition implements AutoCloseable {
         return ended;
       }
       return Uninterrupted.until(
-          end,
+          deadline,
           left -> {
             for (long rest = left; rest > 0 && !ended; ) {
               rest = changed.awaitNanos(rest);

@@ -20,15 +20,15 @@ public final class Uninterrupted {
   /**
    * Waits.
    *
-   * @param end the end of the time, from {@link Durations#end}
+   * @param deadline the end of the time
    * @param wait called again with the time left after each interrupt
    */
-  public static <T, X extends Exception> T until(long end, Wait<T, X> wait) throws X {
+  public static <T, X extends Exception> T until(Deadline deadline, Wait<T, X> wait) throws X {
     boolean interrupted = false;
     try {
       while (true) {
         try {
-          return wait.await(Durations.left(end));
+          return wait.await(deadline.nanos());
         } catch (InterruptedException e) {
           interrupted = true;
         }

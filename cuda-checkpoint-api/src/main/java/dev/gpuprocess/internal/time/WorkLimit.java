@@ -18,11 +18,10 @@ public final class WorkLimit {
 
   private final String operation;
   private final long pid;
-  private final Duration total;
+  private final Deadline deadline;
   private final BooleanSupplier isCancelled;
   private final String cancelled;
   private final String late;
-  private final long start = System.nanoTime();
 
   private WorkLimit(
       String operation,
@@ -33,7 +32,7 @@ public final class WorkLimit {
       String late) {
     this.operation = operation;
     this.pid = pid;
-    this.total = total;
+    this.deadline = Deadline.after(total);
     this.isCancelled = isCancelled;
     this.cancelled = cancelled;
     this.late = late;
@@ -109,18 +108,18 @@ public final class WorkLimit {
    * @return at least a millisecond
    */
   public Duration remaining() {
-    Duration left = total.minusNanos(System.nanoTime() - start);
+    Duration left = deadline.remaining();
     return left.compareTo(LEAST) < 0 ? LEAST : left;
   }
 
   /** Returns how long the operation may take in all. */
   public Duration total() {
-    return total;
+    return deadline.total();
   }
 
   /** Returns whether no time is left. */
   public boolean isUp() {
-    return System.nanoTime() - start > Durations.nanos(total);
+    return deadline.passed();
   }
 
   /**

@@ -1,15 +1,12 @@
 package dev.gpuprocess.internal.image;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
+import dev.gpuprocess.fixtures.Command;
 import java.io.IOException;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.List;
-import java.util.concurrent.TimeUnit;
 
 /** A small file system in memory, mounted for one test. */
 final class Mount implements AutoCloseable {
@@ -53,9 +50,7 @@ final class Mount implements AutoCloseable {
 
   /** Runs a program; returns its output if it fails, or nothing. */
   static String run(String... command) throws IOException, InterruptedException {
-    Process process = new ProcessBuilder(List.of(command)).redirectErrorStream(true).start();
-    String said = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
-    assertTrue(process.waitFor(30, TimeUnit.SECONDS), "did not end: " + List.of(command));
-    return process.exitValue() == 0 ? "" : "status " + process.exitValue() + " " + said;
+    Command.Ended ended = Command.of(command).run();
+    return ended.exit() == 0 ? "" : "status " + ended.exit() + " " + ended.printed();
   }
 }

@@ -10,6 +10,7 @@ import dev.gpuprocess.contract.Stranger;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.internal.proc.FileNode;
 import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.time.IoSupplier;
 import java.io.ByteArrayInputStream;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
@@ -21,7 +22,10 @@ import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.time.Duration;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
+import java.util.TreeMap;
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
@@ -42,7 +46,10 @@ class UntrustedPathsTest {
 
   private static final Credentials USER = new Credentials(Stranger.ID, Stranger.ID, List.of());
   private static final Duration LIMIT = Duration.ofSeconds(20);
+  private static final Duration LOOP_LIMIT = Duration.ofSeconds(50);
   private static final int MANY = 400;
+  private static final String CREATED = "created";
+  private static final String REFUSED = "refused";
 
   private Stranger stranger;
   private Path file;
@@ -209,36 +216,46 @@ class UntrustedPathsTest {
                 + " ln -sf \"$0\" directory/file; rm -f directory/file; echo mine > directory/file;"
                 + " done 2>/dev/null",
             stranger.secret());
-    int read = 0;
+    Map<String, Integer> outcomes = new TreeMap<>();
     try {
-      for (int i = 0; i < MANY; i++) {
-        for (String name : List.of("file", "secret")) {
-          Optional<String> content;
-          try {
-            content = read(file.resolveSibling(name));
-          } catch (FileSystemException refused) {
-            continue;
-          }
-          assertFalse(content.orElse("").contains("root's"), "the secret was read");
-          read += content.isPresent() ? 1 : 0;
-        }
-        try {
+      int unused =
           UntrustedPaths.as(
               USER,
-              LIMIT,
+              LOOP_LIMIT,
               paths -> {
-                paths.create(file.resolveSibling("new")).close();
+                for (int i = 0; i < MANY; i++) {
+                  for (String name : List.of("file", "secret")) {
+                    count(outcomes, () -> content(paths.read(file.resolveSibling(name))));
+                  }
+                  Path made = file.resolveSibling("new" + i);
+                  count(outcomes, () -> created(paths.create(made)));
+                }
                 return 0;
               });
-        } catch (FileSystemException refusedOrThere) {
-          Files.deleteIfExists(file.resolveSibling("new"));
-        }
-      }
     } finally {
       loop.destroyForcibly().waitFor();
     }
     assertEquals(List.of(), stranger.intruders());
-    assertTrue(read > 0, "the user was never in time");
+    Set<String> expected = Set.of("mine\n", CREATED, REFUSED);
+    assertTrue(outcomes.keySet().containsAll(expected), "never in time: " + outcomes);
+    outcomes.keySet().removeAll(Set.of("mine\n", "", CREATED, REFUSED, "none"));
+    assertEquals(Map.of(), outcomes);
+  }
+
+  private static Optional<String> created(OpenedFile made) {
+    made.close();
+    return Optional.of(CREATED);
+  }
+
+  private static void count(Map<String, Integer> outcomes, IoSupplier<Optional<String>> work)
+      throws IOException {
+    String outcome;
+    try {
+      outcome = work.get().orElse("none");
+    } catch (FileSystemException e) {
+      outcome = REFUSED;
+    }
+    outcomes.merge(outcome, 1, Integer::sum);
   }
 
   @Test

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.PlainImage;
 import dev.gpuprocess.error.MachineDifference;
+import dev.gpuprocess.fixtures.Command;
 import dev.gpuprocess.image.ImageMachine;
 import dev.gpuprocess.image.MappedFile;
 import dev.gpuprocess.internal.manifest.Checksum;
@@ -24,7 +25,6 @@ import java.time.Instant;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
@@ -102,8 +102,7 @@ class FileComparisonTest {
 
   @Test
   void anythingButAFilePreventsAndIsNotOpened() throws Exception {
-    Process mkfifo = new ProcessBuilder("mkfifo", path("fifo")).start();
-    assertTrue(mkfifo.waitFor(30, TimeUnit.SECONDS));
+    Command.of("mkfifo", path("fifo")).succeed();
     for (String other : List.of(path("fifo"), directory.toString(), "/dev/zero", "/dev/tty")) {
       assertPrevents(
           new MappedFile(other, 256, "07", null),

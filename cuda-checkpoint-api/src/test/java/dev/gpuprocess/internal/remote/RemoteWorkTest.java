@@ -19,6 +19,7 @@ import dev.gpuprocess.internal.linux.Ptrace;
 import dev.gpuprocess.internal.proc.AddressRange;
 import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -272,7 +273,7 @@ class RemoteWorkTest {
                         }
                         assertTrue(threads.size() > 1);
                         assertTrue(ProcessHandle.of(pid).orElseThrow().destroyForcibly());
-                        return threads.get(pid).awaitTrap(System.nanoTime() + LIMIT.toNanos());
+                        return threads.get(pid).awaitTrap(Deadline.after(LIMIT));
                       }));
       assertEquals(UntraceableException.Reason.GONE, gone.reason());
     }
@@ -296,7 +297,7 @@ class RemoteWorkTest {
                         Tracee first = Tracee.seize(ptrace, identity(captive), captive.pid());
                         captive.wish(1);
                         Workload.await(() -> hasNoFirstThread(captive), "the thread to end");
-                        return first.awaitTrap(System.nanoTime() + LIMIT.toNanos());
+                        return first.awaitTrap(Deadline.after(LIMIT));
                       }));
 
       assertEquals(UntraceableException.Reason.GONE, gone.reason());
@@ -348,14 +349,14 @@ class RemoteWorkTest {
       throws UntraceableException, NativeCallException {
     Tracee thread = Tracee.seize(ptrace, process, process.pid());
     thread.beginInterrupt();
-    assertEquals(Tracee.Stop.TRAP, thread.awaitTrap(System.nanoTime() + LIMIT.toNanos()));
+    assertEquals(Tracee.Stop.TRAP, thread.awaitTrap(Deadline.after(LIMIT)));
     long until = System.nanoTime() + nanos;
     ptrace.resumeToSystemCall(process.pid(), 0);
     while (System.nanoTime() - until < 0) {
       Thread.onSpinWait();
     }
     thread.beginInterrupt();
-    return thread.awaitTrap(System.nanoTime() + LIMIT.toNanos());
+    return thread.awaitTrap(Deadline.after(LIMIT));
   }
 
   @Test

@@ -1,11 +1,11 @@
 package dev.gpuprocess.examples.benchmarks;
 
+import dev.gpuprocess.fixtures.Command;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import java.io.File;
 import java.io.IOException;
 import java.io.InputStream;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
@@ -124,23 +124,13 @@ public final class Bench {
             .build());
   }
 
-  private double nanosInC(Path simctl, long pid, int calls)
-      throws IOException, InterruptedException {
-    Process process =
-        new ProcessBuilder(
-                simctl.toString(),
-                "--lib",
-                driver.libcuda().toString(),
-                "time",
-                Integer.toString(calls),
-                Long.toString(pid))
-            .redirectError(ProcessBuilder.Redirect.INHERIT)
-            .start();
-    String printed = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
-    if (process.waitFor() != 0) {
-      throw new IOException("simctl failed: " + printed);
-    }
-    return Double.parseDouble(printed.strip().split(" ", 2)[0]);
+  private double nanosInC(Path simctl, long pid, int calls) {
+    String library = driver.libcuda().toString();
+    String count = Integer.toString(calls);
+    String printed =
+        Command.of(simctl.toString(), "--lib", library, "time", count, Long.toString(pid))
+            .succeed();
+    return Double.parseDouble(printed.split(" ", 2)[0]);
   }
 
   private void starts(String... homes) throws IOException, InterruptedException {

@@ -1,5 +1,6 @@
 package dev.gpuprocess.examples.benchmarks;
 
+import dev.gpuprocess.fixtures.Command;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -95,7 +96,7 @@ public final class CriuBench {
   private void cycle(Row row, int mebibytes) throws IOException, InterruptedException {
     Path place = Files.createTempDirectory(directory, "criu-bench");
     try (BenchSubject subject = BenchSubject.start(mebibytes)) {
-      Programs.run("sync", "-f", place.toString());
+      Command.of("sync", "-f", place.toString()).succeed();
       long begin = System.nanoTime();
       row.contender.dump(subject.pid(), place);
       long dumped = System.nanoTime();
@@ -107,7 +108,7 @@ public final class CriuBench {
       row.dumps.add((dumped - begin) / 1e9);
       row.restores.add((restored - free) / 1e9);
     } finally {
-      Programs.run("rm", "-rf", place.toString());
+      Command.of("rm", "-rf", place.toString()).succeed();
     }
   }
 }

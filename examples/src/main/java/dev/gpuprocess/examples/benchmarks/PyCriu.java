@@ -1,10 +1,14 @@
 package dev.gpuprocess.examples.benchmarks;
 
-import java.io.IOException;
+import dev.gpuprocess.fixtures.Command;
+import java.io.UncheckedIOException;
 import java.nio.file.Path;
+import java.time.Duration;
 
 /** CRIU's own Python client, if it is installed, with a sync of its files. */
 record PyCriu(Path criu) implements Contender {
+
+  private static final Duration LIMIT = Duration.ofMinutes(10);
 
   private static final String SCRIPT =
       """
@@ -22,23 +26,28 @@ record PyCriu(Path criu) implements Contender {
       client.restore()
       """;
 
-  static boolean isInstalled() throws IOException, InterruptedException {
-    return Programs.succeeds("python3", "-c", "import pycriu");
+  static boolean isInstalled() {
+    try {
+      return Command.of("python3", "-c", "import pycriu").run().exit() == 0;
+    } catch (UncheckedIOException withoutPython) {
+      return false;
+    }
   }
 
   @Override
-  public void dump(int pid, Path place) throws IOException, InterruptedException {
+  public void dump(int pid, Path place) {
     run("dump", pid, place);
   }
 
   @Override
-  public void restore(int pid, Path place) throws IOException, InterruptedException {
+  public void restore(int pid, Path place) {
     run("restore", pid, place);
   }
 
-  private void run(String what, int pid, Path place) throws IOException, InterruptedException {
-    Programs.run(
-        "python3", "-c", SCRIPT, what, criu.toString(), Integer.toString(pid), place.toString());
+  private void run(String what, int pid, Path place) {
+    String number = Integer.toString(pid);
+    Command.of("python3", "-c", SCRIPT, what, criu.toString(), number, place.toString())
+        .succeed(LIMIT);
   }
 
   @Override

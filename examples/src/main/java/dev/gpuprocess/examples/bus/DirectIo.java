@@ -1,9 +1,10 @@
 package dev.gpuprocess.examples.bus;
 
+import dev.gpuprocess.fixtures.Command;
 import java.io.IOException;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 
@@ -14,6 +15,7 @@ import java.util.List;
 final class DirectIo implements AutoCloseable {
 
   private static final int BLOCK_MIB = 16;
+  private static final Duration LIMIT = Duration.ofMinutes(5);
 
   private final Path file;
   private final int blocks;
@@ -30,25 +32,21 @@ final class DirectIo implements AutoCloseable {
   }
 
   /** Writes the file, with {@code oflag=direct}, and returns bytes per second. */
-  double write() throws IOException, InterruptedException {
+  double write() {
     return dd("if=/dev/zero", "of=" + file, "oflag=direct", "conv=fsync");
   }
 
   /** Reads the file, with {@code iflag=direct}, and returns bytes per second. */
-  double read() throws IOException, InterruptedException {
+  double read() {
     return dd("if=" + file, "of=/dev/null", "iflag=direct");
   }
 
-  private double dd(String... operands) throws IOException, InterruptedException {
-    List<String> command = new ArrayList<>(List.of("timeout", "300", "dd"));
+  private double dd(String... operands) {
+    List<String> command = new ArrayList<>(List.of("dd"));
     command.addAll(List.of("bs=" + BLOCK_MIB + "M", "count=" + blocks));
     command.addAll(List.of(operands));
     long began = System.nanoTime();
-    Process dd = new ProcessBuilder(command).redirectErrorStream(true).start();
-    String printed = new String(dd.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
-    if (dd.waitFor() != 0) {
-      throw new IOException("dd: " + printed.strip());
-    }
+    Command.of(command).succeed(LIMIT);
     return new Size(blocks * BLOCK_MIB).bytes() / ((System.nanoTime() - began) / 1e9);
   }
 

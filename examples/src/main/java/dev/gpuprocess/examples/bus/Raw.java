@@ -2,10 +2,12 @@ package dev.gpuprocess.examples.bus;
 
 import dev.gpuprocess.cuda.CudaDriver;
 import dev.gpuprocess.cuda.CudaResult;
+import dev.gpuprocess.fixtures.Command;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
@@ -21,6 +23,8 @@ final class Raw implements Way {
 
   /** The time limit for one call of CRIU. */
   private static final int SECONDS = 180;
+
+  private static final Duration LIMIT = Duration.ofSeconds(2 * SECONDS);
 
   private final CudaDriver cuda;
   private final String criu = System.getenv().getOrDefault("GPUPROCESS_CRIU", "criu");
@@ -95,14 +99,7 @@ final class Raw implements Way {
 
   private void run(String name, List<String> command) throws IOException, InterruptedException {
     long began = System.nanoTime();
-    // A pipe would lead out of the restored process.
-    Process process =
-        new ProcessBuilder(command)
-            .redirectInput(Path.of("/dev/null").toFile())
-            .redirectOutput(ProcessBuilder.Redirect.DISCARD)
-            .redirectError(ProcessBuilder.Redirect.DISCARD)
-            .start();
-    int exit = process.waitFor();
+    int exit = Command.of(command).run(LIMIT).exit();
     if (exit != 0) {
       throw new IOException(command + " ended with " + exit + ": " + lastOfLogs());
     }

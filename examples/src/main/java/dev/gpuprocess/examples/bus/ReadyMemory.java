@@ -1,8 +1,8 @@
 package dev.gpuprocess.examples.bus;
 
 import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.fixtures.Command;
 import dev.gpuprocess.options.HostMemory;
-import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.PrintStream;
 import java.nio.channels.FileChannel;
@@ -16,6 +16,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
+import java.util.stream.Stream;
 
 /** Settings with a host memory pool that is filled before a process is suspended. */
 final class ReadyMemory implements AutoCloseable {
@@ -93,12 +94,9 @@ final class ReadyMemory implements AutoCloseable {
       return 0;
     }
     files.forEach(file -> command.add(file.toString()));
-    // A file that the library has just closed is not counted.
-    Process stat =
-        new ProcessBuilder(command).redirectError(ProcessBuilder.Redirect.DISCARD).start();
-    try (BufferedReader blocks = stat.inputReader()) {
-      return blocks.lines().mapToLong(Long::parseLong).sum() * BLOCK;
-    }
+    // For a file that the library has just closed it prints an error.
+    Stream<String> blocks = Command.of(command).run().printed().lines();
+    return blocks.filter(line -> line.matches("\\d+")).mapToLong(Long::parseLong).sum() * BLOCK;
   }
 
   /** Returns the open files of the pool, which have no name. */

@@ -123,7 +123,9 @@ final class Output {
 
   private static String heading(String name) {
     String stem = name.endsWith("Bytes") ? name.substring(0, name.length() - 5) : name;
-    return stem.replaceAll("([A-Z])", " $1").toUpperCase(Locale.ROOT).replace("GPU", "GPU MEMORY");
+    return name.equals("gpuBytes")
+        ? "GPU MEMORY"
+        : stem.replaceAll("([A-Z])", " $1").toUpperCase(Locale.ROOT);
   }
 
   private static String text(String name, @Nullable Object value) {

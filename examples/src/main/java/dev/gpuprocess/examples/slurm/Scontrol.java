@@ -1,10 +1,7 @@
 package dev.gpuprocess.examples.slurm;
 
-import java.io.File;
-import java.io.IOException;
-import java.nio.charset.StandardCharsets;
-import java.nio.file.Files;
-import java.nio.file.Path;
+import dev.gpuprocess.fixtures.Command;
+import java.io.UncheckedIOException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -12,7 +9,6 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
-import java.util.concurrent.TimeUnit;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
@@ -118,33 +114,10 @@ public final class Scontrol {
     List<String> words = new ArrayList<>(List.of(program));
     words.addAll(List.of(arguments));
     try {
-      // A file, so that a program that hangs with its output open cannot hold this call.
-      Path printed = Files.createTempFile("scontrol", "");
-      try {
-        return run(words, printed);
-      } finally {
-        Files.delete(printed);
-      }
-    } catch (IOException e) {
-      return new Answer(false, program + " cannot be run: " + e.getMessage());
-    } catch (InterruptedException e) {
-      Thread.currentThread().interrupt();
-      return new Answer(false, program + " was interrupted");
+      Command.Ended ended = Command.of(words).run(LIMIT);
+      return new Answer(ended.exit() == 0, ended.printed());
+    } catch (UncheckedIOException e) {
+      return new Answer(false, String.valueOf(e.getMessage()));
     }
-  }
-
-  private Answer run(List<String> words, Path printed) throws IOException, InterruptedException {
-    Process process =
-        new ProcessBuilder(words)
-            .redirectInput(new File("/dev/null"))
-            .redirectErrorStream(true)
-            .redirectOutput(printed.toFile())
-            .start();
-    if (!process.waitFor(LIMIT.toSeconds(), TimeUnit.SECONDS)) {
-      process.destroyForcibly();
-      return new Answer(false, program + " did not answer within " + LIMIT.toSeconds() + " s");
-    }
-    String text = new String(Files.readAllBytes(printed), StandardCharsets.UTF_8);
-    return new Answer(process.exitValue() == 0, text);
   }
 }

@@ -1,6 +1,7 @@
 package dev.gpuprocess.examples.zdtm;
 
-import dev.gpuprocess.examples.zdtm.Command.Ended;
+import dev.gpuprocess.fixtures.Command;
+import dev.gpuprocess.fixtures.Command.Ended;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
@@ -9,7 +10,6 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
-import java.util.Map;
 
 /**
  * The {@code criu} command, as CRIU's own test suite uses it. A program that fails with it too is
@@ -90,6 +90,6 @@ record BareCommand(String criu) implements Way {
   private Ended call(List<String> arguments) throws FailedException {
     List<String> command = new ArrayList<>(List.of(criu));
     command.addAll(arguments);
-    return new Command(command, Path.of("/"), Map.of()).run();
+    return Command.of(command).in(Path.of("/")).run();
   }
 }

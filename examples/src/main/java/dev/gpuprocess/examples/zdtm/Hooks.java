@@ -1,11 +1,12 @@
 package dev.gpuprocess.examples.zdtm;
 
-import dev.gpuprocess.examples.zdtm.Command.Ended;
 import dev.gpuprocess.examples.zdtm.Way.FailedException;
+import dev.gpuprocess.fixtures.Command;
+import dev.gpuprocess.fixtures.Command.Ended;
+import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
-import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 
@@ -31,7 +32,7 @@ final class Hooks implements AutoCloseable {
     try {
       run("--post-start", Map.of());
       return Optional.empty();
-    } catch (FailedException e) {
+    } catch (FailedException | UncheckedIOException e) {
       return Optional.of(String.valueOf(e.getMessage()));
     }
   }
@@ -70,8 +71,7 @@ final class Hooks implements AutoCloseable {
   private void run(String moment, Map<String, String> environment) throws FailedException {
     Path script = Stage.PROGRAMS.resolve(program.name() + ".hook");
     if (Files.isExecutable(stage.test().resolve(script))) {
-      Ended ended =
-          new Command(List.of("./" + script, moment), stage.test(), environment).run(LIMIT);
+      Ended ended = Command.of("./" + script, moment).in(stage.test()).with(environment).run(LIMIT);
       if (ended.exit() != 0) {
         throw new FailedException(
             "its hook " + moment + " exited with " + ended.exit() + ": " + ended.lastLine());

@@ -1,6 +1,7 @@
 package dev.gpuprocess.examples.zdtm;
 
 import dev.gpuprocess.examples.zdtm.Way.FailedException;
+import dev.gpuprocess.fixtures.Command;
 import dev.gpuprocess.internal.proc.ProcFs;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
@@ -68,7 +69,7 @@ final class ProgramEnvironment implements AutoCloseable {
       environment.put("ZDTM_GROUPS", "27495 48244");
     }
     if (root == null) {
-      return new Command(program.command(), stage.programs(), Map.copyOf(environment));
+      return new Command(program.command(), stage.programs(), environment);
     }
     environment.put("ZDTM_NEWNS", "1");
     environment.put("ZDTM_ROOT", root.directory().toString());
@@ -79,7 +80,7 @@ final class ProgramEnvironment implements AutoCloseable {
       environment.put("ZDTM_USERNS", "1");
     }
     Path inside = root.directory().resolve(Stage.PROGRAMS);
-    return new Command(program.command(), inside, Map.copyOf(environment));
+    return new Command(program.command(), inside, environment);
   }
 
   /** Hides the root directory from other users; to be called when the program runs. */
@@ -129,7 +130,7 @@ final class ProgramEnvironment implements AutoCloseable {
     }
     unmountBelow(stage.test());
     removeNewDevices();
-    Command.in(stage.test(), "rm", "-rf", "--one-file-system", "dump").succeed();
+    Command.of("rm", "-rf", "--one-file-system", "dump").in(stage.test()).succeed();
   }
 
   private static boolean hasCapability(int number) {
@@ -150,12 +151,12 @@ final class ProgramEnvironment implements AutoCloseable {
     }
     Collections.reverse(points);
     for (String point : points) {
-      Command.in(Path.of("/"), "umount", "--lazy", point).succeed();
+      Command.of("umount", "--lazy", point).in(Path.of("/")).succeed();
     }
   }
 
   private static List<String> devices() throws FailedException {
-    return Command.in(Path.of("/"), "ip", "-oneline", "link", "show")
+    return Command.of("ip", "-oneline", "link", "show")
         .run()
         .printed()
         .lines()
@@ -167,7 +168,7 @@ final class ProgramEnvironment implements AutoCloseable {
     for (String name : devices()) {
       if (!devices.contains(name)) {
         // The removal of one end of a pair removes the other end too.
-        Command.in(Path.of("/"), "ip", "link", "delete", name).run();
+        Command.of("ip", "link", "delete", name).run();
       }
     }
   }

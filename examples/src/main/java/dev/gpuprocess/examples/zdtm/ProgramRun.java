@@ -3,6 +3,7 @@ package dev.gpuprocess.examples.zdtm;
 import dev.gpuprocess.examples.zdtm.Way.FailedException;
 import dev.gpuprocess.examples.zdtm.Way.PidTakenException;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -52,7 +53,7 @@ final class ProgramRun {
     hooks.preDump(pid);
     try {
       way.dump(environment.dumpOptions(), instance.identity(), images, work);
-    } catch (FailedException e) {
+    } catch (FailedException | UncheckedIOException e) {
       if (!refused) {
         throw e;
       }
@@ -64,7 +65,7 @@ final class ProgramRun {
     int restored;
     try {
       restored = restore(environment, pid, images, work);
-    } catch (FailedException e) {
+    } catch (FailedException | UncheckedIOException e) {
       if (!refused) {
         throw e;
       }

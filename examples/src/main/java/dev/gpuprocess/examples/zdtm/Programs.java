@@ -1,7 +1,8 @@
 package dev.gpuprocess.examples.zdtm;
 
-import dev.gpuprocess.examples.zdtm.Command.Ended;
 import dev.gpuprocess.examples.zdtm.Way.FailedException;
+import dev.gpuprocess.fixtures.Command;
+import dev.gpuprocess.fixtures.Command.Ended;
 import java.io.IOException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
@@ -67,7 +68,7 @@ final class Programs {
         words.add(name + ".desc");
       }
     }
-    Ended ended = new Command(words, stage.programs(), Map.of()).run();
+    Ended ended = Command.of(words).in(stage.programs()).run();
     if (ended.exit() != 0) {
       throw new FailedException("the .desc files cannot be read: " + ended.lastLine());
     }
@@ -87,7 +88,8 @@ final class Programs {
         new ArrayList<>(List.of("make", "--dry-run", "--keep-going", "--no-print-directory"));
     names.forEach(name -> words.add(name + ".pid"));
     Map<String, List<String>> commands = new HashMap<>();
-    new Command(words, stage.programs(), Map.of())
+    Command.of(words)
+        .in(stage.programs())
         .run()
         .printed()
         .lines()

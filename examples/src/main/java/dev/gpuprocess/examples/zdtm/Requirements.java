@@ -1,7 +1,8 @@
 package dev.gpuprocess.examples.zdtm;
 
-import dev.gpuprocess.examples.zdtm.Command.Ended;
 import dev.gpuprocess.examples.zdtm.Way.FailedException;
+import dev.gpuprocess.fixtures.Command;
+import dev.gpuprocess.fixtures.Command.Ended;
 import java.nio.file.Files;
 import java.util.HashMap;
 import java.util.List;
@@ -36,7 +37,7 @@ final class Requirements {
     }
     if (Files.isExecutable(stage.file(program, ".checkskip"))) {
       String script = Stage.PROGRAMS.resolve(program.name() + ".checkskip").toString();
-      Ended ended = Command.in(stage.test(), script).run();
+      Ended ended = Command.of(script).in(stage.test()).run();
       if (ended.exit() != 0) {
         String why = ended.lastLine();
         throw new NotHereException(

@@ -1,7 +1,9 @@
 package dev.gpuprocess.examples.zdtm;
 
 import dev.gpuprocess.examples.zdtm.Way.FailedException;
+import dev.gpuprocess.fixtures.Command;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.Path;
@@ -64,7 +66,7 @@ final class Root implements AutoCloseable {
         copyLibraries(needed, root.directory);
       }
       return root;
-    } catch (IOException | FailedException | NotHereException e) {
+    } catch (IOException | UncheckedIOException | FailedException | NotHereException e) {
       root.close();
       throw e;
     }
@@ -136,7 +138,7 @@ final class Root implements AutoCloseable {
 
   private static void copyLibraries(Path program, Path root) throws IOException, FailedException {
     // For a script ldd prints no library and fails.
-    String printed = Command.in(root, "ldd", program.toString()).run().printed();
+    String printed = Command.of("ldd", program.toString()).in(root).run().printed();
     for (String line : printed.lines().toList()) {
       Matcher library = LIBRARY.matcher(line);
       if (library.find()) {
@@ -162,7 +164,6 @@ final class Root implements AutoCloseable {
   }
 
   private static void command(Object... words) throws FailedException {
-    Command.in(Path.of("/"), Arrays.stream(words).map(Object::toString).toArray(String[]::new))
-        .succeed();
+    Command.of(Arrays.stream(words).map(Object::toString).toList()).in(Path.of("/")).succeed();
   }
 }

@@ -1,6 +1,7 @@
 package dev.gpuprocess.examples.zdtm;
 
 import dev.gpuprocess.examples.zdtm.Way.FailedException;
+import dev.gpuprocess.fixtures.Command;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -49,7 +50,7 @@ final class Stage {
   void removeLeftovers() throws IOException, FailedException {
     for (Path file : files()) {
       if (!own.contains(file)) {
-        Command.in(test, "rm", "-rf", "--one-file-system", file.toString()).succeed();
+        Command.of("rm", "-rf", "--one-file-system", file.toString()).in(test).succeed();
       }
     }
   }

@@ -4,6 +4,7 @@ import dev.gpuprocess.criu.RpcCriuDriver;
 import dev.gpuprocess.examples.zdtm.Way.FailedException;
 import java.io.IOException;
 import java.io.PrintStream;
+import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -81,7 +82,7 @@ public final class Zdtm {
       } catch (NotHereException e) {
         left++;
         print(program, flavor, "not here", String.valueOf(e.getMessage()));
-      } catch (FailedException e) {
+      } catch (FailedException | UncheckedIOException e) {
         left++;
         print(program, flavor, "not here", "cannot be tried: " + e.getMessage());
       }
@@ -119,7 +120,7 @@ public final class Zdtm {
     try {
       new ProgramRun(stage, program, flavor, way).run();
       return Optional.empty();
-    } catch (FailedException e) {
+    } catch (FailedException | UncheckedIOException e) {
       return Optional.of(String.valueOf(e.getMessage()));
     }
   }
