@@ -1,6 +1,8 @@
 package dev.gpuprocess.examples;
 
+import static java.nio.charset.StandardCharsets.UTF_8;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
@@ -24,7 +26,7 @@ class JarsTest {
 
   private static final Path ROOT = Path.of(System.getProperty("gpuprocess.root"));
 
-  private static List<Path> jars(String module) throws IOException {
+  private static List<Path> jars(String module, boolean ofJavadoc) throws IOException {
     Path target = ROOT.resolve(module).resolve("target");
     if (!Files.isDirectory(target)) {
       return List.of();
@@ -32,7 +34,7 @@ class JarsTest {
     try (Stream<Path> files = Files.list(target)) {
       return files
           .filter(file -> file.toString().endsWith(".jar"))
-          .filter(file -> !file.toString().endsWith("-javadoc.jar"))
+          .filter(file -> file.toString().endsWith("-javadoc.jar") == ofJavadoc)
           .toList();
     }
   }
@@ -48,7 +50,7 @@ class JarsTest {
   @ParameterizedTest
   @ValueSource(strings = {"src-test-fixtures", "cuda-checkpoint-api", "criu-driver"})
   void haveLicenceAndFixedTimesAndNoFilesOfTheBuild(String module) throws IOException {
-    List<Path> jars = jars(module);
+    List<Path> jars = jars(module, false);
     assumeTrue(!jars.isEmpty(), "no jars yet: mvn package makes them");
     LocalDateTime timestamp = timestamp();
     for (Path path : jars) {
@@ -63,6 +65,24 @@ class JarsTest {
           // The build makes such files for itself, as .built.
           assertTrue(!entry.getName().matches("(.*/)?[.][^/]+"), name);
         }
+      }
+    }
+  }
+
+  @ParameterizedTest
+  @ValueSource(strings = {"cuda-checkpoint-api", "criu-driver"})
+  void javadocHasExportedPackagesAlone(String module) throws IOException {
+    List<Path> jars = jars(module, true);
+    assumeTrue(!jars.isEmpty(), "no javadoc yet: mvn package makes it");
+    for (Path path : jars) {
+      try (JarFile jar = new JarFile(path.toFile())) {
+        // Pages of an earlier build may still be there.
+        JarEntry list = jar.getJarEntry("element-list");
+        assertNotNull(list, () -> path + " lists no packages");
+        String packages = new String(jar.getInputStream(list).readAllBytes(), UTF_8);
+        assertTrue(packages.contains("dev.gpuprocess"), packages);
+        assertFalse(packages.contains(".internal"), packages);
+        assertFalse(packages.contains(".proto"), packages);
       }
     }
   }
