@@ -4,6 +4,7 @@ import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.options.Cancellation;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.atomic.AtomicBoolean;
 
 /** Starts the command line on the GPUs of this machine. */
 public final class Main {
@@ -18,6 +19,11 @@ public final class Main {
   private static final String GENERATED_CODE = "jnr.ffi.asm.enabled";
 
   private static final List<String> LOOKS = List.of("state", "ps");
+
+  /** They copy the output of a command, and return its exit code. */
+  private static final List<String> OUTPUTS = List.of("launch", "slurm");
+
+  private static final long FLUSH_MILLIS = 1000;
 
   private Main() {}
 
@@ -62,11 +68,38 @@ public final class Main {
           new CommandLineTool(GpuCheckpoints::standard, cancellation, System.out, System.err)
               .run(List.of(args));
     } finally {
-      System.out.flush();
-      System.err.flush();
+      if (!isWritten() && code == 0 && !(args.length > 0 && OUTPUTS.contains(args[0]))) {
+        System.err.println("gpuprocess: the result could not be written to the standard output");
+        code = 1;
+      }
       done.countDown();
     }
     System.exit(code);
+  }
+
+  /**
+   * Writes what is left of the output. A reader that reads nothing more must not keep the exit, so
+   * this waits for a second at most.
+   *
+   * @return whether all output was written, or may still be
+   */
+  private static boolean isWritten() {
+    AtomicBoolean failed = new AtomicBoolean();
+    Thread flush =
+        new Thread(
+            () -> {
+              failed.set(System.out.checkError());
+              System.err.flush();
+            },
+            "gpuprocess flush");
+    flush.setDaemon(true);
+    flush.start();
+    try {
+      flush.join(FLUSH_MILLIS);
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+    }
+    return !failed.get();
   }
 
   /** The verb has its own bounds, and must not be left half way by an exit. */

@@ -6,15 +6,24 @@ import dev.gpuprocess.options.TurnOptions;
 import dev.gpuprocess.report.SlotProcess;
 import java.io.IOException;
 import java.nio.ByteBuffer;
+import java.nio.channels.ClosedChannelException;
 import java.nio.channels.ServerSocketChannel;
 import java.nio.channels.SocketChannel;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.locks.LockSupport;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /** Answers the requests for a slot that this JVM has open, each on a thread of its own. */
 final class SlotServer implements AutoCloseable {
+
+  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
+
+  /** Until the next attempt to take a request. */
+  private static final long PAUSE_NANOS = 100_000_000;
 
   private final GpuSlot slot;
   private final SlotSocket socket;
@@ -46,12 +55,26 @@ final class SlotServer implements AutoCloseable {
   }
 
   private void accept() {
+    boolean waits = false;
     while (server.isOpen()) {
       try {
         SocketChannel channel = server.accept();
-        start(() -> serve(channel), "gpuprocess slot request");
-      } catch (IOException closed) {
+        try {
+          start(() -> serve(channel), "gpuprocess slot request");
+        } catch (OutOfMemoryError e) {
+          channel.close();
+          throw e;
+        }
+        waits = false;
+      } catch (ClosedChannelException closed) {
         return;
+      } catch (IOException | OutOfMemoryError e) {
+        // No free descriptor or thread, which others return: the caller waits.
+        if (!waits) {
+          LOG.warn("requests at {} cannot be taken yet: {}", socket, e.getMessage());
+        }
+        waits = true;
+        LockSupport.parkNanos(PAUSE_NANOS);
       }
     }
   }

@@ -16,7 +16,9 @@ import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.fixtures.SimulatedGpu;
 import dev.gpuprocess.fixtures.Workload;
 import java.io.IOException;
+import java.io.InputStream;
 import java.io.StringReader;
+import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -36,6 +38,10 @@ import org.xml.sax.InputSource;
 class CommandLineTest {
 
   private static final int SIGINT_CODE = 130;
+  private static final int SIGTERM_CODE = 143;
+
+  /** A pipe takes 64 KiB, or a page where its user has many. */
+  private static final int SMALLEST_PIPE = 4096;
 
   @TempDir private Path directory;
 
@@ -262,22 +268,7 @@ class CommandLineTest {
     driver.faults(Fault.in("cuCheckpointProcessLock").hangs(Duration.ofSeconds(20)));
     Path err = directory.resolve("err");
     Process child =
-        new ProcessBuilder(
-                // A shell that starts the tests in the background lets them ignore SIGINT.
-                "env",
-                "--default-signal=INT",
-                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
-                "-XX:TieredStopAtLevel=1",
-                "-Dgpuprocess.driver.dir=" + driver.directory(),
-                "-Dgpuprocess.state.dir=" + machine.stateDirectory(),
-                "-Dorg.slf4j.simpleLogger.defaultLogLevel=trace",
-                "-cp",
-                System.getProperty("java.class.path"),
-                "dev.gpuprocess.examples.cli.Main",
-                "suspend",
-                Long.toString(counter.pid()),
-                "--lock-timeout",
-                "60s")
+        program(machine, driver, "suspend", Long.toString(counter.pid()), "--lock-timeout", "60s")
             .redirectError(err.toFile())
             .redirectOutput(directory.resolve("out").toFile())
             .start();
@@ -294,6 +285,53 @@ class CommandLineTest {
       driver.clearFaults();
     }
     assertEquals(101, counter.increment());
+  }
+
+  /** The reader has stopped, so its pipe is full. */
+  @Test
+  void endsBySigtermAlthoughNobodyReadsTheOutput(GpuCheckpoints machine, SimulatedDriver driver)
+      throws Exception {
+    Path err = directory.resolve("err");
+    Process child =
+        program(machine, driver, "launch", "--", "yes").redirectError(err.toFile()).start();
+    try (InputStream out = child.getInputStream()) {
+      assertTrue(
+          Await.until(Duration.ofSeconds(40), () -> available(out) >= SMALLEST_PIPE),
+          () -> text(err));
+      Signal.send("TERM", child.pid());
+      assertTrue(child.waitFor(40, TimeUnit.SECONDS), () -> text(err));
+      assertEquals(SIGTERM_CODE, child.exitValue(), () -> text(err));
+    } finally {
+      child.destroyForcibly();
+    }
+  }
+
+  private static int available(InputStream in) {
+    try {
+      return in.available();
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+  }
+
+  private static ProcessBuilder program(
+      GpuCheckpoints machine, SimulatedDriver driver, String... args) {
+    List<String> command =
+        new ArrayList<>(
+            List.of(
+                // A shell that starts the tests in the background lets them ignore SIGINT.
+                "env",
+                "--default-signal=INT",
+                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                "-XX:TieredStopAtLevel=1",
+                "-Dgpuprocess.driver.dir=" + driver.directory(),
+                "-Dgpuprocess.state.dir=" + machine.stateDirectory(),
+                "-Dorg.slf4j.simpleLogger.defaultLogLevel=trace",
+                "-cp",
+                System.getProperty("java.class.path"),
+                "dev.gpuprocess.examples.cli.Main"));
+    command.addAll(List.of(args));
+    return new ProcessBuilder(command);
   }
 
   private static boolean isLocking(GpuCheckpoints machine, Counter counter) {

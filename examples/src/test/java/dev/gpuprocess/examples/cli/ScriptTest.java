@@ -12,6 +12,7 @@ import java.io.IOException;
 import java.io.OutputStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
@@ -87,6 +88,11 @@ class ScriptTest {
 
   private Outcome run(Path script, String home, Object... args) throws Exception {
     Path out = directory.resolve("out");
+    int code = run(out, script, home, args);
+    return new Outcome(code, Files.readString(out), Files.readString(directory.resolve("err")));
+  }
+
+  private int run(Path out, Path script, String home, Object... args) throws Exception {
     Path err = directory.resolve("err");
     List<String> command = new ArrayList<>(List.of(script.toString()));
     Stream.of(args).map(Object::toString).forEach(command::add);
@@ -100,7 +106,7 @@ class ScriptTest {
     builder.environment().put("GPUPROCESS_STATE_DIR", driver.stateDirectory().toString());
     Process process = builder.start();
     assertTrue(process.waitFor(60, TimeUnit.SECONDS), command::toString);
-    return new Outcome(process.exitValue(), Files.readString(out), Files.readString(err));
+    return process.exitValue();
   }
 
   private static List<String> files(Path directory) throws IOException {
@@ -119,15 +125,48 @@ class ScriptTest {
     Outcome running = new Outcome(0, "running\n", "");
     assertEquals(running, run(SCRIPT, home.toString(), "state", counter.pid()));
     assertEquals(List.of("classes.jsa", "libjffi-1.2.so"), files(home));
-    Path kept;
-    try (Stream<Path> entries = Files.list(home.resolve("start"))) {
-      kept = entries.findFirst().orElseThrow();
-    }
+    Path kept = onlyEntry(home.resolve("start"));
     assertEquals(running, run(SCRIPT, home.toString(), "state", counter.pid()));
     assertEquals(List.of("classes.jsa", "libjffi-1.2.so"), files(home));
     // A call must not fail because its archive cannot be used.
     Files.writeString(kept.resolve("classes.jsa"), "no archive");
     assertEquals(running, run(SCRIPT, home.toString(), "state", counter.pid()));
+  }
+
+  /** A library there would be code that another user chose. */
+  @Test
+  void usesNothingThatAnotherUserCouldChange() throws Exception {
+    Outcome running = new Outcome(0, "running\n", "");
+    Path home = directory.resolve("home");
+    assertEquals(running, run(SCRIPT, home.toString(), "state", counter.pid()));
+    Path kept = onlyEntry(home.resolve("start"));
+    Path open = Files.createDirectory(directory.resolve("open"));
+    Files.setPosixFilePermissions(open, PosixFilePermissions.fromString("rwxrwxrwx"));
+    Files.move(kept, directory.resolve("earlier"));
+    Files.writeString(open.resolve("classes.jsa"), "no archive");
+    Files.writeString(open.resolve("libjffi-1.2.so"), "no library");
+    Files.createSymbolicLink(kept, open);
+    assertEquals(running, run(SCRIPT, home.toString(), "state", counter.pid()));
+
+    Path below = open.resolve("home");
+    assertEquals(running, run(SCRIPT, below.toString(), "state", counter.pid()));
+    assertEquals(List.of(), files(below));
+  }
+
+  @Test
+  void failsIfItsResultCannotBeWritten() throws Exception {
+    Path full = Path.of("/dev/full");
+    String home = directory.resolve("home").toString();
+    assertEquals(1, run(full, SCRIPT, home, "ps", "--json"));
+    String error = Files.readString(directory.resolve("err"));
+    assertTrue(error.contains("could not be written"), error);
+    assertEquals(7, run(full, SCRIPT, home, "launch", "--", "sh", "-c", "echo a; exit 7"));
+  }
+
+  private static Path onlyEntry(Path directory) throws IOException {
+    try (Stream<Path> entries = Files.list(directory)) {
+      return entries.findFirst().orElseThrow();
+    }
   }
 
   @Test

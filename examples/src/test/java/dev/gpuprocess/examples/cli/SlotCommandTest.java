@@ -13,6 +13,10 @@ import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.fixtures.SimulatedGpu;
 import dev.gpuprocess.options.Cancellation;
+import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.net.UnixDomainSocketAddress;
+import java.nio.channels.SocketChannel;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
@@ -29,15 +33,18 @@ import org.junit.jupiter.api.io.TempDir;
 class SlotCommandTest {
 
   private static final Duration PATIENCE = Duration.ofSeconds(60);
+  private static final Duration SOON = Duration.ofMillis(20);
 
   @TempDir private Path directory;
 
+  private final SimulatedDriver driver;
   private final GpuCheckpoints machine;
   private final Counter one;
   private final Counter two;
   private final Counter elsewhere;
 
   SlotCommandTest(SimulatedDriver driver, GpuCheckpoints machine) {
+    this.driver = driver;
     this.machine = machine;
     this.one = driver.start(Counter.launch(16));
     this.two = driver.start(Counter.launch(16));
@@ -109,6 +116,59 @@ class SlotCommandTest {
     assertTrue(
         Await.until(PATIENCE, () -> place(counter).equals(place)),
         () -> slot("list", "main").toString());
+  }
+
+  private static String text(Path file) {
+    try {
+      return Files.readString(file);
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+  }
+
+  /** Its callers take them all, and give them back. */
+  @Test
+  void answersAgainAfterItsProgramHadNoDescriptor() throws Exception {
+    Path log = directory.resolve("log");
+    Process controller =
+        new ProcessBuilder(
+                "sh",
+                "-c",
+                "ulimit -n 200; exec \"$@\"",
+                "sh",
+                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                "-XX:TieredStopAtLevel=1",
+                "-Dgpuprocess.driver.dir=" + driver.directory(),
+                "-Dgpuprocess.state.dir=" + machine.stateDirectory(),
+                "-cp",
+                System.getProperty("java.class.path"),
+                "dev.gpuprocess.examples.cli.Main",
+                "slot",
+                "run",
+                "main")
+            .redirectErrorStream(true)
+            .redirectOutput(log.toFile())
+            .start();
+    List<SocketChannel> idle = new ArrayList<>();
+    try {
+      assertTrue(Await.until(PATIENCE, () -> Files.exists(socket())), "the slot did not open");
+      // The first request loads what the others need.
+      assertEquals(0, slot("list", "main").code());
+      // One after the other: where too many wait for the controller, a connection waits too.
+      while (!Await.until(SOON, () -> text(log).contains("cannot be taken yet"))) {
+        idle.add(SocketChannel.open(UnixDomainSocketAddress.of(socket())));
+      }
+      for (SocketChannel each : idle) {
+        each.close();
+      }
+      assertEquals(0, slot("list", "main").code());
+    } finally {
+      for (SocketChannel each : idle) {
+        each.close();
+      }
+      controller.destroyForcibly();
+      controller.waitFor();
+    }
   }
 
   @Test
