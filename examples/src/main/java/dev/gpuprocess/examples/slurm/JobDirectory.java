@@ -19,7 +19,6 @@ import java.nio.file.Files;
 import java.nio.file.NotDirectoryException;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 import java.util.OptionalInt;
@@ -188,12 +187,6 @@ final class JobDirectory {
   /** Returns the nodes on which the last restores have failed, the first one first. */
   List<String> failedNodes() {
     return read(FAILED_NODES).map(text -> text.lines().toList()).orElse(List.of());
-  }
-
-  void addFailedNode(String node) {
-    List<String> nodes = new ArrayList<>(failedNodes());
-    nodes.add(node);
-    recordFailedNodes(nodes);
   }
 
   void recordFailedNodes(List<String> nodes) {

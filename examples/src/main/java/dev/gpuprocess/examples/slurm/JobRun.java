@@ -109,6 +109,8 @@ public final class JobRun {
    * @param settings what the user has set
    * @param events the signals
    * @param log receives a sentence about each event
+   * @throws ImageException if the directory of the job cannot be made, or if other users could have
+   *     written it
    */
   public JobRun(
       GpuCheckpoints machine,
@@ -135,7 +137,8 @@ public final class JobRun {
    *
    * @return the exit code of the command, 128 and the signal that ended it, {@link #REQUEUED} or
    *     {@link #NOT_RESTORED}
-   * @throws GpuCheckpointException if the command cannot be launched
+   * @throws GpuCheckpointException if the command cannot be launched, or if the record of its end
+   *     cannot be read
    * @throws InterruptedException if the thread is interrupted; the command ends with this JVM
    */
   public int run() throws InterruptedException {
@@ -224,7 +227,7 @@ public final class JobRun {
                       .build());
             },
             skipped -> log.accept("skipped " + skipped));
-    directory.clearFailedNodes();
+    record("the failed restores are not forgotten", directory::clearFailedNodes);
     log.accept(
         "job %s restored process %s on %s from %s in %s"
             .formatted(
@@ -244,10 +247,9 @@ public final class JobRun {
       log.accept("the command is not started again from its beginning; see " + directory.images());
       return NOT_RESTORED;
     }
-    directory.addFailedNode(job.node());
-    List<String> failed = directory.failedNodes();
+    List<String> failed = addFailedNode();
     if (failed.size() >= settings.attempts()) {
-      directory.clearFailedNodes();
+      record("the failed restores are not forgotten", directory::clearFailedNodes);
       log.accept(
           "the restore has failed %s times, on %s; mend the cause, then: scontrol requeue %s"
               .formatted(failed.size(), String.join(", ", failed), job.id()));
@@ -266,6 +268,25 @@ public final class JobRun {
     }
     log.accept("requeued without %s: %s".formatted(nodes, scontrol.exclude(job, nodes).line()));
     return awaitTerm();
+  }
+
+  /** Returns the nodes that failed: at least this one, even if the records cannot be used. */
+  private List<String> addFailedNode() {
+    List<String> failed = new ArrayList<>();
+    record(
+        "the nodes that failed before are not known", () -> failed.addAll(directory.failedNodes()));
+    failed.add(job.node());
+    record("the node is not recorded", () -> directory.recordFailedNodes(failed));
+    return failed;
+  }
+
+  /** A full disk does not change how this run ends. */
+  private void record(String otherwise, Runnable step) {
+    try {
+      step.run();
+    } catch (GpuCheckpointException e) {
+      log.accept("%s: %s".formatted(otherwise, e.getMessage()));
+    }
   }
 
   private void follow(LaunchedProcess process) {
@@ -331,8 +352,10 @@ public final class JobRun {
     JobRecord record = scontrol.job(job);
     boolean own = record.isKnown() ? record.isRunning() : exit.code().isPresent();
     if (own) {
-      directory.recordFinished(code);
       log.accept("the command has ended, with " + code);
+      record(
+          "its end is not recorded, and a job that is requeued runs it again",
+          () -> directory.recordFinished(code));
     } else {
       log.accept(
           "the command has ended, with %s, while the job is %s: not recorded as its end"

@@ -173,11 +173,15 @@ class JobRunTest {
   }
 
   private void assertLogged(String part) {
-    assertTrue(log.stream().anyMatch(line -> line.contains(part)), log::toString);
+    assertTrue(isLogged(part), log::toString);
+  }
+
+  private boolean isLogged(String part) {
+    return log.stream().anyMatch(line -> line.contains(part));
   }
 
   private boolean isRestored() {
-    return log.stream().anyMatch(line -> line.contains("restored process"));
+    return isLogged("restored process");
   }
 
   @Test
@@ -223,6 +227,37 @@ class JobRunTest {
     assertFalse(counter.isAlive());
     assertEquals(1, store(machine).list().size());
     assertEquals(List.of(), changes(), "Slurm has requeued it already");
+  }
+
+  /** As on a full disk. */
+  @Test
+  void exitCodeIsThatOfTheCommandIfItsEndCannotBeRecorded(GpuCheckpoints machine) throws Exception {
+    Path blocked = directory.resolve("images/lab-17/finished.new/not-empty");
+    Run run = run(machine, 0, List.of("sh", "-c", "mkdir -p \"$0\"; exit 3", blocked.toString()));
+    assertEquals(3, run.await(), log::toString);
+    assertLogged("its end is not recorded");
+  }
+
+  @Test
+  void requeuesWithoutANodeThatCannotBeRecorded_andContinues(
+      GpuCheckpoints machine, SimulatedDriver driver) throws Exception {
+    Counter counter = launched(machine, driver);
+    assertEquals(JobRun.REQUEUED, preempt(), log::toString);
+    Files.createDirectories(directory.resolve("images/lab-17/failed-nodes/not-empty"));
+    try (SimulatedDriver other = SimulatedDriver.builder().driverVersion(12090).create()) {
+      GpuCheckpoints unfit = machine.toBuilder().cuda(other.directory()).build();
+      Run second = restored(unfit, 1);
+      assertTrue(Await.until(PATIENCE, () -> changes().size() == 3), log::toString);
+      second.events().signalled("TERM");
+      assertEquals(JobRun.REQUEUED, second.await(), log::toString);
+      assertEquals("update JobId=17 ExcNodeList=node2", changes().get(2));
+    }
+    assertLogged("the node is not recorded");
+    Run third = restored(machine, 2);
+    assertTrue(Await.until(PATIENCE, this::isRestored), log::toString);
+    assertLogged("the failed restores are not forgotten");
+    endCounter(counter);
+    assertEquals(CODE, third.await(), log::toString);
   }
 
   @Test
@@ -289,9 +324,7 @@ class JobRunTest {
     Counter counter = launched(machine, driver);
     counter.allocateManaged(); // the driver does not checkpoint this
     first().events().signalled("USR1");
-    assertTrue(
-        Await.until(PATIENCE, () -> log.stream().anyMatch(line -> line.contains("continues"))),
-        log::toString);
+    assertTrue(Await.until(PATIENCE, () -> isLogged("continues")), log::toString);
     assertEquals(101, counter.increment());
     assertEquals(List.of(), changes());
     endCounter(counter);
