@@ -79,7 +79,9 @@ public final class JobRun {
   private final Consumer<String> log;
   private final JobDirectory directory;
   private final ImageStore store;
+  private volatile Duration killWait = DEFAULT_KILL_WAIT;
   private Cancellation dumpCancellation = new Cancellation();
+  private boolean terminated;
   private @Nullable RepeatedSnapshots snapshots;
 
   /**
@@ -303,6 +305,7 @@ public final class JobRun {
     Thread preparation =
         new Thread(
             () -> {
+              killWait = scontrol.killWait().orElse(DEFAULT_KILL_WAIT);
               try {
                 machine.prepare();
               } catch (GpuCheckpointException e) {
@@ -332,7 +335,7 @@ public final class JobRun {
       log.accept("SIG%s; the job is %s".formatted(signal.name(), record.state()));
       OptionalInt code =
           signal.name().equals("TERM")
-              ? OptionalInt.of(terminate(process, record, signal))
+              ? terminate(process, record, signal)
               : preempt(process, record, signal);
       if (code.isPresent()) {
         return code.getAsInt();
@@ -350,7 +353,7 @@ public final class JobRun {
             ? SIGNALLED + exit.signal().getAsInt()
             : exit.code().orElse(UNKNOWN);
     JobRecord record = scontrol.job(job);
-    boolean own = record.isKnown() ? record.isRunning() : exit.code().isPresent();
+    boolean own = record.isKnown() ? record.isRunning() : exit.code().isPresent() && !terminated;
     if (own) {
       log.accept("the command has ended, with " + code);
       record(
@@ -387,22 +390,44 @@ public final class JobRun {
     return OptionalInt.of(awaitTerm());
   }
 
-  private int terminate(LaunchedProcess process, JobRecord record, Signalled signal)
+  /**
+   * If the controller does not answer, the job may be requeued or cancelled. A dump serves the
+   * first and does not harm the second; a command that cannot be dumped is left to Slurm.
+   */
+  private OptionalInt terminate(LaunchedProcess process, JobRecord record, Signalled signal)
       throws InterruptedException {
-    boolean limit = record.hasReachedTimeLimit();
-    if (record.isRequeued() || limit) {
+    terminated = true;
+    if (!record.isKnown()) {
+      if (dump(process, signal, killWait()).isEmpty()) {
+        log.accept("the command is left to Slurm");
+        return OptionalInt.empty();
+      }
+      requeueAfterLimit(scontrol.job(job));
+      return OptionalInt.of(REQUEUED);
+    }
+    if (record.isRequeued() || record.hasReachedTimeLimit()) {
       Optional<ProcessImage> image = dump(process, signal, killWait());
-      if (image.isPresent() && !record.isRequeued()) {
-        log.accept("after the time limit: " + scontrol.requeue(job).line());
+      if (image.isPresent()) {
+        requeueAfterLimit(record);
       }
       if (image.isPresent() || record.isRequeued()) {
         endAll(process);
-        return REQUEUED;
+        return OptionalInt.of(REQUEUED);
       }
     }
     endAll(process);
     log.accept("the command was ended with its job");
-    return SIGNALLED + SIGTERM;
+    return OptionalInt.of(SIGNALLED + SIGTERM);
+  }
+
+  private void requeueAfterLimit(JobRecord record) {
+    if (record.hasReachedTimeLimit() && !record.isRequeued()) {
+      log.accept("after the time limit: " + scontrol.requeue(job).line());
+    } else if (!record.isKnown()) {
+      log.accept(
+          "the controller does not answer; if the job is not requeued: scontrol requeue "
+              + job.id());
+    }
   }
 
   private void endAll(LaunchedProcess process) {
@@ -420,8 +445,7 @@ public final class JobRun {
 
   /** Returns the time from SIGTERM to SIGKILL, less what the end of this process takes. */
   private Duration killWait() {
-    Duration wait = scontrol.killWait().orElse(DEFAULT_KILL_WAIT);
-    Duration left = wait.minus(RESERVE);
+    Duration left = killWait.minus(RESERVE);
     return left.compareTo(settings.grace()) < 0 ? left : settings.grace();
   }
 
