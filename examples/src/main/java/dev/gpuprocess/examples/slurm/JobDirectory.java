@@ -1,20 +1,42 @@
 package dev.gpuprocess.examples.slurm;
 
+import static java.nio.file.LinkOption.NOFOLLOW_LINKS;
 import static java.nio.file.StandardCopyOption.ATOMIC_MOVE;
 
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.ImageException;
+import dev.gpuprocess.error.ImageException.Reason;
+import dev.gpuprocess.internal.linux.Descriptors;
+import dev.gpuprocess.internal.linux.DurableFiles;
+import dev.gpuprocess.internal.linux.Ownership;
+import dev.gpuprocess.internal.linux.PinnedDirectory;
 import java.io.IOException;
-import java.io.UncheckedIOException;
-import java.nio.channels.FileChannel;
+import java.io.RandomAccessFile;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.FileAlreadyExistsException;
+import java.nio.file.FileSystemException;
 import java.nio.file.Files;
+import java.nio.file.NotDirectoryException;
 import java.nio.file.Path;
-import java.nio.file.StandardOpenOption;
-import java.util.ArrayList;
+import java.nio.file.attribute.PosixFilePermissions;
 import java.util.List;
 import java.util.Optional;
 import java.util.OptionalInt;
+import org.jspecify.annotations.Nullable;
 
-/** The directory of a job on the shared disk: its images, and what the next run must know. */
+/**
+ * The directory of a job on the shared disk: its images, and records for the next run. The disk may
+ * be open to all users, so a directory or record that other users could have written is refused,
+ * and links are not followed.
+ */
 final class JobDirectory {
+
+  private static final String IMAGES = "images";
+  private static final String OUTPUT = "output";
+  private static final String FINISHED = "finished";
+  private static final String FAILED_NODES = "failed-nodes";
+
+  private static final int MOST_BYTES = 4 << 10;
 
   private final Path path;
 
@@ -29,95 +51,212 @@ final class JobDirectory {
    * @param images the directory of all jobs
    * @param job the job
    * @param stale receives the place to which the directory of an earlier job was moved
+   * @throws ImageException if it cannot be made, or other users could have written it
    */
   static JobDirectory open(Path images, SlurmJob job, List<Path> stale) {
-    Path path = images.toAbsolutePath().resolve(job.name());
+    Path all = images.toAbsolutePath();
+    Path path = all.resolve(job.name());
+    JobDirectory directory = new JobDirectory(path);
     try {
-      if (job.restarts() == 0 && Files.exists(path)) {
-        Path aside = path.resolveSibling(job.name() + ".stale-" + System.currentTimeMillis());
-        stale.add(Files.move(path, aside));
+      Files.createDirectories(all);
+      if (job.restarts() == 0 && Files.exists(path, NOFOLLOW_LINKS)) {
+        stale.add(moveAside(path));
       }
-      Files.createDirectories(path.resolve("images"));
+      create(path);
+      try (PinnedDirectory held = directory.pin()) {
+        create(held.path().resolve(IMAGES));
+        try (PinnedDirectory child = held.child(IMAGES)) {
+          requireOurs(child.name(), Ownership.of(child));
+        }
+      }
+    } catch (NotDirectoryException e) {
+      throw refused(
+          Reason.DIRECTORY, e.getFile(), "is a link or a file, not a directory: remove it", e);
     } catch (IOException e) {
-      throw new UncheckedIOException(
-          "the directory of the job cannot be made: " + e.getMessage(), e);
+      throw refused(
+          Reason.DIRECTORY,
+          path,
+          "cannot be made: %s; name a directory with --images that this user can write to"
+              .formatted(reason(e)),
+          e);
     }
-    return new JobDirectory(path);
+    return directory;
+  }
+
+  private static Path moveAside(Path path) {
+    try {
+      return Files.move(
+          path, path.resolveSibling(path.getFileName() + ".stale-" + System.currentTimeMillis()));
+    } catch (IOException e) {
+      throw refused(
+          Reason.DIRECTORY,
+          path,
+          "is of an earlier job or of another user, and cannot be moved aside: %s; have it removed,"
+                  .formatted(reason(e))
+              + " or name another directory with --images",
+          e);
+    }
+  }
+
+  /** Not with the umask: images and output hold the memory and the data of the command. */
+  private static void create(Path directory) throws IOException {
+    try {
+      Files.createDirectory(
+          directory, PosixFilePermissions.asFileAttribute(DurableFiles.PRIVATE_DIRECTORY));
+    } catch (FileAlreadyExistsException ofAnEarlierRun) {
+      return;
+    }
+  }
+
+  /** Opens the directory itself, so that no other user can exchange it while it is used. */
+  private PinnedDirectory pin() throws IOException {
+    PinnedDirectory held = PinnedDirectory.openItself(path);
+    try {
+      requireOurs(path, Ownership.of(held));
+      return held;
+    } catch (IOException | RuntimeException e) {
+      held.close();
+      throw e;
+    }
+  }
+
+  private static void requireOurs(Path shown, Ownership found) throws IOException {
+    if (!found.isOurs()) {
+      throw refused(
+          Reason.NOT_TRUSTED,
+          shown,
+          "(%s) could have been written by other users: if it is yours, check what is in it, then"
+                  .formatted(found)
+              + " chmod -R go-w it; otherwise have it removed, or name another directory with"
+              + " --images",
+          null);
+    }
   }
 
   Path images() {
-    return path.resolve("images");
+    return path.resolve(IMAGES);
   }
 
-  /** Returns the file for output that cannot go to where this process writes. */
+  /**
+   * Returns the file for output that cannot go to where this process writes. It is created, since
+   * the command opens it by its path.
+   *
+   * @throws ImageException if it cannot be created, or other users could have written it
+   */
   Path output() {
-    return path.resolve("output");
+    Path shown = path.resolve(OUTPUT);
+    try (PinnedDirectory held = pin()) {
+      Path file = held.path().resolve(OUTPUT);
+      try {
+        Files.createFile(file, PosixFilePermissions.asFileAttribute(DurableFiles.PRIVATE_FILE));
+      } catch (FileAlreadyExistsException ofAnEarlierRun) {
+        if (!Files.isRegularFile(file, NOFOLLOW_LINKS)) {
+          throw refused(
+              Reason.NOT_TRUSTED, shown, "is a link or not a regular file: remove it", null);
+        }
+      }
+      requireOurs(shown, Ownership.of(file));
+      return shown;
+    } catch (IOException e) {
+      throw refused(Reason.UNWRITABLE, shown, "cannot be created: " + reason(e), e);
+    }
   }
 
   /** Returns the exit code of the command, if an earlier run has seen its end. */
   OptionalInt finished() {
-    return read("finished")
-        .map(text -> OptionalInt.of(Integer.parseInt(text.strip())))
+    return read(FINISHED)
+        .map(text -> OptionalInt.of(exitCode(text.strip())))
         .orElse(OptionalInt.empty());
   }
 
+  private int exitCode(String text) {
+    if (!text.matches("\\d{1,3}")) {
+      throw refused(
+          Reason.CORRUPT,
+          path.resolve(FINISHED),
+          "has no exit code: remove it to run the command again",
+          null);
+    }
+    return Integer.parseInt(text);
+  }
+
   void recordFinished(int code) {
-    record("finished", Integer.toString(code));
+    record(FINISHED, Integer.toString(code));
   }
 
   /** Returns the nodes on which the last restores have failed, the first one first. */
   List<String> failedNodes() {
-    return read("failed-nodes").map(text -> text.lines().toList()).orElse(List.of());
+    return read(FAILED_NODES).map(text -> text.lines().toList()).orElse(List.of());
   }
 
-  void addFailedNode(String node) {
-    List<String> nodes = new ArrayList<>(failedNodes());
-    nodes.add(node);
-    record("failed-nodes", String.join("\n", nodes));
+  void recordFailedNodes(List<String> nodes) {
+    record(FAILED_NODES, String.join("\n", nodes));
   }
 
   void clearFailedNodes() {
-    try {
-      Files.deleteIfExists(path.resolve("failed-nodes"));
+    try (PinnedDirectory held = pin()) {
+      Files.deleteIfExists(held.path().resolve(FAILED_NODES));
     } catch (IOException e) {
-      throw failure("failed-nodes", e);
+      throw refused(
+          Reason.UNWRITABLE, path.resolve(FAILED_NODES), "cannot be removed: " + reason(e), e);
     }
   }
 
   private Optional<String> read(String name) {
-    try {
-      Path file = path.resolve(name);
-      return Files.exists(file) ? Optional.of(Files.readString(file)) : Optional.empty();
+    Path shown = path.resolve(name);
+    try (PinnedDirectory held = pin()) {
+      Path file = held.path().resolve(name);
+      if (Files.notExists(file, NOFOLLOW_LINKS)) {
+        return Optional.empty();
+      }
+      try (RandomAccessFile in = Descriptors.readRegular(file)) {
+        requireOurs(shown, Ownership.of(file));
+        if (in.length() > MOST_BYTES) {
+          throw new FileSystemException(
+              file.toString(), null, "has more than " + MOST_BYTES + " bytes");
+        }
+        byte[] content = new byte[(int) in.length()];
+        in.readFully(content);
+        return Optional.of(new String(content, StandardCharsets.UTF_8));
+      }
     } catch (IOException e) {
-      throw failure(name, e);
+      throw refused(
+          Reason.UNREADABLE,
+          shown,
+          "is a record of the job that cannot be read: %s; mend that or remove the record"
+              .formatted(reason(e)),
+          e);
     }
   }
 
   /** The record is on disk and complete, or is not there. */
   private void record(String name, String text) {
-    Path file = path.resolve(name);
-    Path written = path.resolve(name + ".new");
-    try {
-      Files.writeString(written, text);
-      sync(written);
-      Files.move(written, file, ATOMIC_MOVE);
-      sync(path);
+    try (PinnedDirectory held = pin()) {
+      Path written = held.path().resolve(name + ".new");
+      Files.deleteIfExists(written);
+      try {
+        DurableFiles.write(written, text.getBytes(StandardCharsets.UTF_8));
+        Files.move(written, held.path().resolve(name), ATOMIC_MOVE);
+      } finally {
+        Files.deleteIfExists(written);
+      }
+      Descriptors.sync(held.path());
     } catch (IOException e) {
-      throw failure(name, e);
+      throw refused(Reason.UNWRITABLE, path.resolve(name), "cannot be written: " + reason(e), e);
     }
   }
 
-  private static void sync(Path path) throws IOException {
-    try (FileChannel channel = FileChannel.open(path, StandardOpenOption.READ)) {
-      channel.force(true);
+  private static String reason(IOException e) {
+    if (e instanceof FileSystemException failed) {
+      String reason = failed.getReason();
+      return reason != null ? reason : e.getClass().getSimpleName();
     }
+    return e.toString();
   }
 
-  private UncheckedIOException failure(String name, IOException cause) {
-    return new UncheckedIOException(
-        "%s of the job cannot be read or written: %s"
-            .formatted(path.resolve(name), cause.getMessage()),
-        cause);
+  private static ImageException refused(
+      Reason reason, Object file, String what, @Nullable IOException cause) {
+    return new ImageException(reason, file + " " + what, Failure.of("run", 0), cause);
   }
 
   @Override

@@ -79,7 +79,9 @@ public final class JobRun {
   private final Consumer<String> log;
   private final JobDirectory directory;
   private final ImageStore store;
+  private volatile Duration killWait = DEFAULT_KILL_WAIT;
   private Cancellation dumpCancellation = new Cancellation();
+  private boolean terminated;
   private @Nullable RepeatedSnapshots snapshots;
 
   /**
@@ -109,6 +111,8 @@ public final class JobRun {
    * @param settings what the user has set
    * @param events the signals
    * @param log receives a sentence about each event
+   * @throws ImageException if the directory of the job cannot be made, or if other users could have
+   *     written it
    */
   public JobRun(
       GpuCheckpoints machine,
@@ -135,7 +139,8 @@ public final class JobRun {
    *
    * @return the exit code of the command, 128 and the signal that ended it, {@link #REQUEUED} or
    *     {@link #NOT_RESTORED}
-   * @throws GpuCheckpointException if the command cannot be launched
+   * @throws GpuCheckpointException if the command cannot be launched, or if the record of its end
+   *     cannot be read
    * @throws InterruptedException if the thread is interrupted; the command ends with this JVM
    */
   public int run() throws InterruptedException {
@@ -224,7 +229,7 @@ public final class JobRun {
                       .build());
             },
             skipped -> log.accept("skipped " + skipped));
-    directory.clearFailedNodes();
+    record("the failed restores are not forgotten", directory::clearFailedNodes);
     log.accept(
         "job %s restored process %s on %s from %s in %s"
             .formatted(
@@ -244,10 +249,9 @@ public final class JobRun {
       log.accept("the command is not started again from its beginning; see " + directory.images());
       return NOT_RESTORED;
     }
-    directory.addFailedNode(job.node());
-    List<String> failed = directory.failedNodes();
+    List<String> failed = addFailedNode();
     if (failed.size() >= settings.attempts()) {
-      directory.clearFailedNodes();
+      record("the failed restores are not forgotten", directory::clearFailedNodes);
       log.accept(
           "the restore has failed %s times, on %s; mend the cause, then: scontrol requeue %s"
               .formatted(failed.size(), String.join(", ", failed), job.id()));
@@ -268,6 +272,25 @@ public final class JobRun {
     return awaitTerm();
   }
 
+  /** Returns the nodes that failed: at least this one, even if the records cannot be used. */
+  private List<String> addFailedNode() {
+    List<String> failed = new ArrayList<>();
+    record(
+        "the nodes that failed before are not known", () -> failed.addAll(directory.failedNodes()));
+    failed.add(job.node());
+    record("the node is not recorded", () -> directory.recordFailedNodes(failed));
+    return failed;
+  }
+
+  /** A full disk does not change how this run ends. */
+  private void record(String otherwise, Runnable step) {
+    try {
+      step.run();
+    } catch (GpuCheckpointException e) {
+      log.accept("%s: %s".formatted(otherwise, e.getMessage()));
+    }
+  }
+
   private void follow(LaunchedProcess process) {
     Thread follower =
         new Thread(
@@ -282,6 +305,7 @@ public final class JobRun {
     Thread preparation =
         new Thread(
             () -> {
+              killWait = scontrol.killWait().orElse(DEFAULT_KILL_WAIT);
               try {
                 machine.prepare();
               } catch (GpuCheckpointException e) {
@@ -311,7 +335,7 @@ public final class JobRun {
       log.accept("SIG%s; the job is %s".formatted(signal.name(), record.state()));
       OptionalInt code =
           signal.name().equals("TERM")
-              ? OptionalInt.of(terminate(process, record, signal))
+              ? terminate(process, record, signal)
               : preempt(process, record, signal);
       if (code.isPresent()) {
         return code.getAsInt();
@@ -329,10 +353,12 @@ public final class JobRun {
             ? SIGNALLED + exit.signal().getAsInt()
             : exit.code().orElse(UNKNOWN);
     JobRecord record = scontrol.job(job);
-    boolean own = record.isKnown() ? record.isRunning() : exit.code().isPresent();
+    boolean own = record.isKnown() ? record.isRunning() : exit.code().isPresent() && !terminated;
     if (own) {
-      directory.recordFinished(code);
       log.accept("the command has ended, with " + code);
+      record(
+          "its end is not recorded, and a job that is requeued runs it again",
+          () -> directory.recordFinished(code));
     } else {
       log.accept(
           "the command has ended, with %s, while the job is %s: not recorded as its end"
@@ -364,22 +390,44 @@ public final class JobRun {
     return OptionalInt.of(awaitTerm());
   }
 
-  private int terminate(LaunchedProcess process, JobRecord record, Signalled signal)
+  /**
+   * If the controller does not answer, the job may be requeued or cancelled. A dump serves the
+   * first and does not harm the second; a command that cannot be dumped is left to Slurm.
+   */
+  private OptionalInt terminate(LaunchedProcess process, JobRecord record, Signalled signal)
       throws InterruptedException {
-    boolean limit = record.hasReachedTimeLimit();
-    if (record.isRequeued() || limit) {
+    terminated = true;
+    if (!record.isKnown()) {
+      if (dump(process, signal, killWait()).isEmpty()) {
+        log.accept("the command is left to Slurm");
+        return OptionalInt.empty();
+      }
+      requeueAfterLimit(scontrol.job(job));
+      return OptionalInt.of(REQUEUED);
+    }
+    if (record.isRequeued() || record.hasReachedTimeLimit()) {
       Optional<ProcessImage> image = dump(process, signal, killWait());
-      if (image.isPresent() && !record.isRequeued()) {
-        log.accept("after the time limit: " + scontrol.requeue(job).line());
+      if (image.isPresent()) {
+        requeueAfterLimit(record);
       }
       if (image.isPresent() || record.isRequeued()) {
         endAll(process);
-        return REQUEUED;
+        return OptionalInt.of(REQUEUED);
       }
     }
     endAll(process);
     log.accept("the command was ended with its job");
-    return SIGNALLED + SIGTERM;
+    return OptionalInt.of(SIGNALLED + SIGTERM);
+  }
+
+  private void requeueAfterLimit(JobRecord record) {
+    if (record.hasReachedTimeLimit() && !record.isRequeued()) {
+      log.accept("after the time limit: " + scontrol.requeue(job).line());
+    } else if (!record.isKnown()) {
+      log.accept(
+          "the controller does not answer; if the job is not requeued: scontrol requeue "
+              + job.id());
+    }
   }
 
   private void endAll(LaunchedProcess process) {
@@ -397,8 +445,7 @@ public final class JobRun {
 
   /** Returns the time from SIGTERM to SIGKILL, less what the end of this process takes. */
   private Duration killWait() {
-    Duration wait = scontrol.killWait().orElse(DEFAULT_KILL_WAIT);
-    Duration left = wait.minus(RESERVE);
+    Duration left = killWait.minus(RESERVE);
     return left.compareTo(settings.grace()) < 0 ? left : settings.grace();
   }
 

@@ -114,7 +114,8 @@ public final class Scontrol {
     List<String> words = new ArrayList<>(List.of(program));
     words.addAll(List.of(arguments));
     try {
-      Command.Ended ended = Command.of(words).run(LIMIT);
+      // A full disk of temporary files must not hide that a job was requeued.
+      Command.Ended ended = Command.of(words).throughPipe().run(LIMIT);
       return new Answer(ended.exit() == 0, ended.printed());
     } catch (UncheckedIOException e) {
       return new Answer(false, String.valueOf(e.getMessage()));

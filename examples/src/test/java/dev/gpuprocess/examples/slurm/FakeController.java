@@ -37,7 +37,11 @@ final class FakeController {
   }
 
   Scontrol scontrol() {
-    return new Scontrol(directory.resolve("scontrol").toString());
+    return new Scontrol(program().toString());
+  }
+
+  Path program() {
+    return directory.resolve("scontrol");
   }
 
   /** Sets what is answered about the job. */
@@ -50,6 +54,11 @@ final class FakeController {
         "job",
         "JobId=17 JobName=x Restarts=%s JobState=%s Reason=None ExcNodeList=(null) Command=a=b %s\n"
             .formatted(restarts, state, more));
+  }
+
+  /** Succeeds without an answer about the job, as a program whose output is lost. */
+  void loseAnswers() throws IOException {
+    write("job", "");
   }
 
   void partition(String fields) throws IOException {

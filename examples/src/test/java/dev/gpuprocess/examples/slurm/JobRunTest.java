@@ -8,6 +8,7 @@ import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.ImageStore;
 import dev.gpuprocess.contract.RequiresCriu;
 import dev.gpuprocess.contract.RequiresRoot;
+import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.examples.demo.Await;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Signal;
@@ -17,6 +18,7 @@ import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.report.Finding;
 import java.io.IOException;
 import java.io.RandomAccessFile;
+import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -173,11 +175,15 @@ class JobRunTest {
   }
 
   private void assertLogged(String part) {
-    assertTrue(log.stream().anyMatch(line -> line.contains(part)), log::toString);
+    assertTrue(isLogged(part), log::toString);
+  }
+
+  private boolean isLogged(String part) {
+    return log.stream().anyMatch(line -> line.contains(part));
   }
 
   private boolean isRestored() {
-    return log.stream().anyMatch(line -> line.contains("restored process"));
+    return isLogged("restored process");
   }
 
   @Test
@@ -223,6 +229,102 @@ class JobRunTest {
     assertFalse(counter.isAlive());
     assertEquals(1, store(machine).list().size());
     assertEquals(List.of(), changes(), "Slurm has requeued it already");
+  }
+
+  /** The job may be requeued, and then an image is all that is left of it. */
+  @Test
+  void sigtermWithoutAnAnswerOfTheControllerLeavesAnImage(GpuCheckpoints machine) throws Exception {
+    Run run = run(machine, 0, List.of("sleep", "1000"));
+    assertTrue(Await.until(PATIENCE, () -> launchedPid() > 0), log::toString);
+    controller.loseAnswers();
+    run.events().signalled("TERM");
+    assertEquals(JobRun.REQUEUED, run.await(), log::toString);
+    assertEquals(1, store(machine).list().size(), log::toString);
+    assertLogged("if the job is not requeued: scontrol requeue 17");
+    assertEquals(List.of(), changes(), "a job that was cancelled stays so");
+  }
+
+  @Test
+  void sigtermWithoutAnAnswerLeavesACommandThatCannotBeDumpedToSlurm(
+      GpuCheckpoints machine, SimulatedDriver driver) throws Exception {
+    Counter counter = launched(machine, driver);
+    counter.allocateManaged(); // the driver does not checkpoint this
+    controller.loseAnswers();
+    first().events().signalled("TERM");
+    assertTrue(Await.until(PATIENCE, () -> isLogged("is left to Slurm")), log::toString);
+    assertEquals(101, counter.increment());
+    endCounter(counter);
+    assertEquals(CODE, first().await(), log::toString);
+    assertFalse(Files.exists(directory.resolve("images/lab-17/finished")));
+  }
+
+  /** As with a full disk of temporary files, which must not hide that the job is requeued. */
+  @Test
+  void answersOfTheControllerNeedNoTemporaryFiles(SimulatedDriver driver) throws Exception {
+    Path output = directory.resolve("output");
+    Path images = directory.resolve("images");
+    Process jvm =
+        new ProcessBuilder(
+                TestJvm.command(
+                    List.of("-Djava.io.tmpdir=" + directory.resolve("none")),
+                    JobJvm.class,
+                    "run",
+                    images.toString(),
+                    driver.directory().toString(),
+                    driver.stateDirectory().toString(),
+                    controller.program().toString()))
+            .redirectErrorStream(true)
+            .redirectOutput(output.toFile())
+            .start();
+    try {
+      assertTrue(Await.until(PATIENCE, () -> text(output).contains("launched process")));
+      controller.job("COMPLETING", 1);
+      Signal.send("TERM", jvm.pid());
+      assertTrue(jvm.waitFor(PATIENCE.toSeconds(), TimeUnit.SECONDS), () -> text(output));
+      assertEquals(JobRun.REQUEUED, jvm.exitValue(), () -> text(output));
+      assertTrue(text(output).contains("the job is COMPLETING, requeued"), () -> text(output));
+    } finally {
+      TestJvm.end(jvm);
+    }
+  }
+
+  private static String text(Path file) {
+    try {
+      return Files.readString(file);
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
+  }
+
+  /** As on a full disk. */
+  @Test
+  void exitCodeIsThatOfTheCommandIfItsEndCannotBeRecorded(GpuCheckpoints machine) throws Exception {
+    Path blocked = directory.resolve("images/lab-17/finished.new/not-empty");
+    Run run = run(machine, 0, List.of("sh", "-c", "mkdir -p \"$0\"; exit 3", blocked.toString()));
+    assertEquals(3, run.await(), log::toString);
+    assertLogged("its end is not recorded");
+  }
+
+  @Test
+  void requeuesWithoutANodeThatCannotBeRecorded_andContinues(
+      GpuCheckpoints machine, SimulatedDriver driver) throws Exception {
+    Counter counter = launched(machine, driver);
+    assertEquals(JobRun.REQUEUED, preempt(), log::toString);
+    Files.createDirectories(directory.resolve("images/lab-17/failed-nodes/not-empty"));
+    try (SimulatedDriver other = SimulatedDriver.builder().driverVersion(12090).create()) {
+      GpuCheckpoints unfit = machine.toBuilder().cuda(other.directory()).build();
+      Run second = restored(unfit, 1);
+      assertTrue(Await.until(PATIENCE, () -> changes().size() == 3), log::toString);
+      second.events().signalled("TERM");
+      assertEquals(JobRun.REQUEUED, second.await(), log::toString);
+      assertEquals("update JobId=17 ExcNodeList=node2", changes().get(2));
+    }
+    assertLogged("the node is not recorded");
+    Run third = restored(machine, 2);
+    assertTrue(Await.until(PATIENCE, this::isRestored), log::toString);
+    assertLogged("the failed restores are not forgotten");
+    endCounter(counter);
+    assertEquals(CODE, third.await(), log::toString);
   }
 
   @Test
@@ -289,9 +391,7 @@ class JobRunTest {
     Counter counter = launched(machine, driver);
     counter.allocateManaged(); // the driver does not checkpoint this
     first().events().signalled("USR1");
-    assertTrue(
-        Await.until(PATIENCE, () -> log.stream().anyMatch(line -> line.contains("continues"))),
-        log::toString);
+    assertTrue(Await.until(PATIENCE, () -> isLogged("continues")), log::toString);
     assertEquals(101, counter.increment());
     assertEquals(List.of(), changes());
     endCounter(counter);
