@@ -28,7 +28,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.ConcurrentSkipListMap;
 import java.util.regex.Pattern;
 
 /** The protocol of llm-d by which jobs take turns, with a {@link GpuSlot} for each group. */
@@ -45,7 +44,8 @@ final class TimeSliceService implements BindableService, AutoCloseable {
   private final Jobs jobs;
   private final AgentMetrics metrics;
   private final String node;
-  private final Map<String, Group> groups = new ConcurrentSkipListMap<>();
+  /** Its {@code computeIfAbsent} is atomic: a slot that is open cannot be opened again. */
+  private final ConcurrentHashMap<String, Group> groups = new ConcurrentHashMap<>();
 
   TimeSliceService(GpuCheckpoints machine, Jobs jobs, AgentMetrics metrics, String node) {
     this.machine = machine;
@@ -110,7 +110,10 @@ final class TimeSliceService implements BindableService, AutoCloseable {
         NAME + "/ListGroups",
         ListGroupsRequest.getDefaultInstance(),
         ListGroupsResponse.getDefaultInstance(),
-        request -> ListGroupsResponse.newBuilder().addAllGroupIds(groups.keySet()).build());
+        request ->
+            ListGroupsResponse.newBuilder()
+                .addAllGroupIds(groups.keySet().stream().sorted().toList())
+                .build());
     Rpc.unary(
         service,
         NAME + "/GetGroupStatus",
