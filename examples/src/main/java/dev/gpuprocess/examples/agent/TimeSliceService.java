@@ -44,14 +44,18 @@ final class TimeSliceService implements BindableService, AutoCloseable {
   private final Jobs jobs;
   private final AgentMetrics metrics;
   private final String node;
+  private final CallThreads threads;
+
   /** Its {@code computeIfAbsent} is atomic: a slot that is open cannot be opened again. */
   private final ConcurrentHashMap<String, Group> groups = new ConcurrentHashMap<>();
 
-  TimeSliceService(GpuCheckpoints machine, Jobs jobs, AgentMetrics metrics, String node) {
+  TimeSliceService(
+      GpuCheckpoints machine, Jobs jobs, AgentMetrics metrics, String node, CallThreads threads) {
     this.machine = machine;
     this.jobs = jobs;
     this.metrics = metrics;
     this.node = node;
+    this.threads = threads;
   }
 
   /** A slot, with the names of the jobs in it. */
@@ -98,18 +102,21 @@ final class TimeSliceService implements BindableService, AutoCloseable {
         NAME + "/Acquire",
         AcquireRequest.getDefaultInstance(),
         AcquireResponse.getDefaultInstance(),
+        threads.waiting(),
         this::acquire);
     Rpc.unary(
         service,
         NAME + "/Yield",
         YieldRequest.getDefaultInstance(),
         YieldResponse.getDefaultInstance(),
+        threads.brief(),
         this::yieldTurn);
     Rpc.unary(
         service,
         NAME + "/ListGroups",
         ListGroupsRequest.getDefaultInstance(),
         ListGroupsResponse.getDefaultInstance(),
+        threads.brief(),
         request ->
             ListGroupsResponse.newBuilder()
                 .addAllGroupIds(groups.keySet().stream().sorted().toList())
@@ -119,6 +126,7 @@ final class TimeSliceService implements BindableService, AutoCloseable {
         NAME + "/GetGroupStatus",
         GetGroupStatusRequest.getDefaultInstance(),
         GetGroupStatusResponse.getDefaultInstance(),
+        threads.brief(),
         this::status);
     return service.build();
   }
