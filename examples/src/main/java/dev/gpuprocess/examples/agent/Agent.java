@@ -12,7 +12,6 @@ import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.nio.file.Path;
 import java.time.Duration;
-import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.ScheduledFuture;
@@ -32,11 +31,14 @@ public final class Agent implements AutoCloseable {
   /** Requests have names and pids only. */
   private static final int LARGEST_REQUEST = 1 << 16;
 
+  /** A connection without calls is closed after this time. */
+  private static final int IDLE_MINUTES = 5;
+
   private final Operations operations = new Operations();
   private final ScheduledExecutorService pruning =
-      Executors.newSingleThreadScheduledExecutor(work -> daemon(work, "gpuprocess prune"));
-  private final ExecutorService calls =
-      Executors.newCachedThreadPool(work -> daemon(work, "gpuprocess call"));
+      Executors.newSingleThreadScheduledExecutor(Threads.daemons("gpuprocess prune"));
+  private final CallThreads calls = new CallThreads();
+  private final Readiness readiness;
   private final TimeSliceService slices;
   private final Server server;
   private final HttpEndpoint http;
@@ -46,7 +48,8 @@ public final class Agent implements AutoCloseable {
    *
    * @param listen the address for gRPC; port 0 for any
    * @param http the address for metrics and health; port 0 for any
-   * @param token the file with the token; null to accept all calls
+   * @param token the file with the token, which only the user of the agent may read; null to accept
+   *     all calls
    * @param tls the certificate chain and key of the gRPC server; null for plain text
    * @param images the directory with a directory of images for each job
    * @param retention which images stay
@@ -69,7 +72,7 @@ public final class Agent implements AutoCloseable {
    * The files of a TLS server.
    *
    * @param certificate the chain, as PEM
-   * @param key the private key, as PEM of PKCS #8
+   * @param key the private key, as PEM of PKCS #8; only the user of the agent may read it
    */
   public record Tls(Path certificate, Path key) {}
 
@@ -87,47 +90,44 @@ public final class Agent implements AutoCloseable {
     }
     AgentMetrics metrics = new AgentMetrics(machine);
     Jobs jobs = new Jobs(machine, options.proc());
-    slices = new TimeSliceService(machine, jobs, metrics, options.node());
+    slices = new TimeSliceService(machine, jobs, metrics, options.node(), calls);
     ImageVolume images =
-        new ImageVolume(machine, jobs, metrics, options.images(), options.retention());
+        new ImageVolume(machine, jobs, metrics, options.images(), options.retention(), calls);
+    readiness = new Readiness(machine);
     NettyServerBuilder builder =
         NettyServerBuilder.forAddress(options.listen(), credentials(options.tls()))
-            .executor(calls)
+            // The threads of the connections check tokens and answer health checks, and neither
+            // blocks. Only calls with the token get a thread of their own.
+            .directExecutor()
+            .maxConcurrentCallsPerConnection(CallThreads.PER_CONNECTION)
+            .maxConnectionIdle(IDLE_MINUTES, TimeUnit.MINUTES)
             .maxInboundMessageSize(LARGEST_REQUEST)
-            .addService(new SnapshotAgentService(machine, jobs, operations, metrics))
+            .addService(new SnapshotAgentService(machine, jobs, operations, metrics, calls))
             .addService(slices)
             .addService(images)
-            .addService(new HealthService(() -> isReady(machine)));
+            .addService(new HealthService(readiness::isReady));
     if (options.token() != null) {
       builder.intercept(new Token(options.token()));
     }
     server = builder.build();
-    http = new HttpEndpoint(options.http(), metrics, () -> isReady(machine));
+    http = new HttpEndpoint(options.http(), metrics, readiness::isReady);
     try {
       server.start();
     } catch (IOException e) {
       http.close();
       throw e;
     }
+    readiness.start();
     ScheduledFuture<?> unused =
         pruning.scheduleWithFixedDelay(
             images::prune, 0, options.pruneEvery().toMillis(), TimeUnit.MILLISECONDS);
   }
 
-  private static Thread daemon(Runnable work, String name) {
-    Thread thread = new Thread(work, name);
-    thread.setDaemon(true);
-    return thread;
-  }
-
   private static ServerCredentials credentials(@Nullable Tls tls) throws IOException {
     return tls == null
         ? InsecureServerCredentials.create()
-        : TlsServerCredentials.create(tls.certificate().toFile(), tls.key().toFile());
-  }
-
-  private static boolean isReady(GpuCheckpoints machine) {
-    return machine.gpus().gpus().isPresent();
+        : TlsServerCredentials.create(
+            tls.certificate().toFile(), SecretFile.check(tls.key()).toFile());
   }
 
   /** Returns the port for gRPC. */
@@ -147,10 +147,8 @@ public final class Agent implements AutoCloseable {
     pruning.shutdown();
     operations.close();
     slices.close();
-    calls.shutdown();
-    if (!Operations.ended(calls)) {
-      LOG.warn("a call did not end within a minute");
-    }
+    calls.close();
+    readiness.close();
     http.close();
   }
 }

@@ -1,6 +1,7 @@
 package dev.gpuprocess.examples.agent;
 
 import java.io.IOException;
+import java.io.InputStream;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -24,6 +25,12 @@ final class ControlGroups {
               + "(?:/|:cri-containerd:)(?:[a-z]+(?:-[a-z]+)*-)?([0-9a-f]{64})(?:\\.scope)?(?:/|$)",
           Pattern.MULTILINE);
 
+  /** A process chooses the size of its environment: {@code PR_SET_MM} makes it gigabytes. */
+  private static final int LARGEST_ENVIRONMENT = 1 << 20;
+
+  /** Some lines, each with a path of at most 4 KiB. */
+  private static final int LARGEST_CGROUP = 1 << 17;
+
   private final Path proc;
 
   /**
@@ -45,11 +52,7 @@ final class ControlGroups {
 
   /** Returns the container of a process; empty if it is in none, or cannot be read. */
   Optional<Container> container(long pid) {
-    try {
-      return parse(Files.readString(proc.resolve(pid + "/cgroup"), StandardCharsets.UTF_8));
-    } catch (IOException e) {
-      return Optional.empty(); // it has ended
-    }
+    return read(pid, "cgroup", LARGEST_CGROUP).flatMap(ControlGroups::parse);
   }
 
   /** Reads the content of {@code /proc/PID/cgroup}. */
@@ -60,18 +63,35 @@ final class ControlGroups {
         : Optional.empty();
   }
 
-  /** Returns the value of an environment variable that a process was started with. */
+  /**
+   * Returns the value of an environment variable that a process was started with; empty if the
+   * process has no such variable, an environment of more than 1 MiB, or has ended.
+   */
   Optional<String> variable(long pid, String name) {
-    try {
-      String all = Files.readString(proc.resolve(pid + "/environ"), StandardCharsets.ISO_8859_1);
-      for (String each : all.split("\0")) {
-        if (each.startsWith(name + "=")) {
-          return Optional.of(each.substring(name.length() + 1));
-        }
-      }
+    return read(pid, "environ", LARGEST_ENVIRONMENT).flatMap(all -> value(all, name));
+  }
+
+  private static Optional<String> value(String environment, String name) {
+    String all = "\0" + environment;
+    String start = "\0" + name + "=";
+    int found = all.indexOf(start);
+    if (found < 0) {
       return Optional.empty();
+    }
+    int from = found + start.length();
+    int end = all.indexOf('\0', from);
+    return Optional.of(end < 0 ? all.substring(from) : all.substring(from, end));
+  }
+
+  /** Reads a file of a process; empty if it is too large, or cannot be read. */
+  private Optional<String> read(long pid, String name, int most) {
+    try (InputStream in = Files.newInputStream(proc.resolve(pid + "/" + name))) {
+      byte[] bytes = in.readNBytes(most + 1);
+      return bytes.length > most
+          ? Optional.empty()
+          : Optional.of(new String(bytes, StandardCharsets.ISO_8859_1));
     } catch (IOException e) {
-      return Optional.empty();
+      return Optional.empty(); // it has ended
     }
   }
 }

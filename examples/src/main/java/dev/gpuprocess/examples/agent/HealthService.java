@@ -20,6 +20,11 @@ final class HealthService implements BindableService {
 
   private final BooleanSupplier ready;
 
+  /**
+   * Creates the service.
+   *
+   * @param ready must not block: it is called on a thread of the connections
+   */
   HealthService(BooleanSupplier ready) {
     this.ready = ready;
   }
@@ -32,6 +37,7 @@ final class HealthService implements BindableService {
         NAME + "/Check",
         HealthCheckRequest.getDefaultInstance(),
         HealthCheckResponse.getDefaultInstance(),
+        Runnable::run,
         this::check);
     return service.build();
   }

@@ -47,18 +47,21 @@ final class ImageVolume implements BindableService {
   private final AgentMetrics metrics;
   private final Path directory;
   private final RetentionPolicy retention;
+  private final CallThreads threads;
 
   ImageVolume(
       GpuCheckpoints machine,
       Jobs jobs,
       AgentMetrics metrics,
       Path directory,
-      RetentionPolicy retention) {
+      RetentionPolicy retention,
+      CallThreads threads) {
     this.machine = machine;
     this.jobs = jobs;
     this.metrics = metrics;
     this.directory = directory;
     this.retention = retention;
+    this.threads = threads;
   }
 
   @Override
@@ -69,18 +72,21 @@ final class ImageVolume implements BindableService {
         NAME + "/Dump",
         DumpRequest.getDefaultInstance(),
         Image.getDefaultInstance(),
+        threads.waiting(),
         this::dump);
     Rpc.unary(
         service,
         NAME + "/Restore",
         RestoreImageRequest.getDefaultInstance(),
         RestoredJob.getDefaultInstance(),
+        threads.waiting(),
         this::restore);
     Rpc.unary(
         service,
         NAME + "/List",
         ListImagesRequest.getDefaultInstance(),
         ListImagesResponse.getDefaultInstance(),
+        threads.brief(),
         this::list);
     return service.build();
   }

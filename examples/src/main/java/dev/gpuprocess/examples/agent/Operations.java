@@ -10,7 +10,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.UUID;
 import java.util.concurrent.ExecutorService;
-import java.util.concurrent.Executors;
+import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Supplier;
 import java.util.function.ToLongFunction;
@@ -29,6 +29,9 @@ final class Operations implements AutoCloseable {
   /** How many operations are kept; the oldest are removed first. */
   private static final int KEPT = 1000;
 
+  /** The largest number of verbs at a time. */
+  private static final int AT_ONCE = 64;
+
   private final Map<String, Operation> all =
       Collections.synchronizedMap(
           new LinkedHashMap<>() {
@@ -40,13 +43,7 @@ final class Operations implements AutoCloseable {
             }
           });
   private final Map<String, Cancellation> busy = new HashMap<>();
-  private final ExecutorService threads =
-      Executors.newCachedThreadPool(
-          work -> {
-            Thread thread = new Thread(work, "gpuprocess operation");
-            thread.setDaemon(true);
-            return thread;
-          });
+  private final ExecutorService threads = Threads.bounded("gpuprocess operation", AT_ONCE, 0);
 
   /** A verb that was begun. */
   static final class Operation {
@@ -82,7 +79,8 @@ final class Operations implements AutoCloseable {
   /**
    * Begins an operation on a job.
    *
-   * @param job is refused with ABORTED if another operation on it has not ended
+   * @param job is refused with ABORTED if another operation on it has not ended, and with
+   *     RESOURCE_EXHAUSTED if too many verbs are under way
    * @param prepare checks that the operation is possible, and returns the verb, which returns the
    *     bytes that it moved; a null begins nothing
    * @return the id of the operation; empty if nothing was begun
@@ -106,7 +104,16 @@ final class Operations implements AutoCloseable {
       String id = UUID.randomUUID().toString();
       Operation operation = new Operation();
       all.put(id, operation);
-      threads.execute(() -> run(job, operation, verb, cancellation));
+      try {
+        threads.execute(() -> run(job, operation, verb, cancellation));
+      } catch (RejectedExecutionException e) {
+        all.remove(id);
+        throw Status.RESOURCE_EXHAUSTED
+            .withDescription(
+                "%s verbs are under way in this agent; wait until one has ended".formatted(AT_ONCE))
+            .withCause(e)
+            .asRuntimeException();
+      }
       begun = true;
       return Optional.of(id);
     } finally {

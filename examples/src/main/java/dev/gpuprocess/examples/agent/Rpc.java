@@ -20,7 +20,10 @@ import io.grpc.StatusRuntimeException;
 import io.grpc.protobuf.ProtoUtils;
 import io.grpc.stub.ServerCallStreamObserver;
 import io.grpc.stub.ServerCalls;
+import java.util.concurrent.Executor;
+import java.util.concurrent.RejectedExecutionException;
 import java.util.function.Function;
+import java.util.function.Supplier;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -41,6 +44,7 @@ final class Rpc {
    * @param fullName {@code package.Service/Method}
    * @param request any request
    * @param reply any reply
+   * @param by runs the work; a call that it rejects is refused with RESOURCE_EXHAUSTED
    * @param work makes the reply; blocks its thread
    */
   static <Q extends Message, R extends Message> void unary(
@@ -48,6 +52,7 @@ final class Rpc {
       String fullName,
       Q request,
       R reply,
+      Executor by,
       Function<Q, R> work) {
     service.addMethod(
         MethodDescriptor.<Q, R>newBuilder()
@@ -58,19 +63,43 @@ final class Rpc {
             .build(),
         ServerCalls.asyncUnaryCall(
             (received, observer) -> {
-              ((ServerCallStreamObserver<R>) observer)
-                  .setOnCancelHandler(() -> LOG.debug("{} was cancelled", fullName));
-              R made;
+              ServerCallStreamObserver<R> call = (ServerCallStreamObserver<R>) observer;
+              call.setOnCancelHandler(() -> LOG.debug("{} was cancelled", fullName));
               try {
-                made = work.apply(received);
-              } catch (RuntimeException e) {
-                LOG.info("{}: {}", fullName, e.getMessage());
-                observer.onError(failure(e));
-                return;
+                by.execute(
+                    Context.current()
+                        .wrap(() -> answer(fullName, () -> work.apply(received), call)));
+              } catch (RejectedExecutionException e) {
+                LOG.info("{}: too many calls are under way", fullName);
+                call.onError(
+                    Status.RESOURCE_EXHAUSTED
+                        .withDescription("too many calls are under way in this agent; retry")
+                        .asRuntimeException());
               }
-              observer.onNext(made);
-              observer.onCompleted();
             }));
+  }
+
+  private static <R> void answer(
+      String fullName, Supplier<R> work, ServerCallStreamObserver<R> call) {
+    if (call.isCancelled()) {
+      return; // while it waited for a thread
+    }
+    R made;
+    try {
+      made = work.get();
+    } catch (RuntimeException e) {
+      LOG.info("{}: {}", fullName, e.getMessage());
+      if (!call.isCancelled()) { // after a shutdown, the threads of the connections are gone
+        call.onError(failure(e));
+      }
+      return;
+    } catch (Error e) {
+      LOG.error("{}", fullName, e);
+      call.onError(Status.INTERNAL.withDescription(e.toString()).withCause(e).asRuntimeException());
+      return;
+    }
+    call.onNext(made);
+    call.onCompleted();
   }
 
   /** Returns what is cancelled when the present call is, or when its deadline passes. */

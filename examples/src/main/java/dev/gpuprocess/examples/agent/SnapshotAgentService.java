@@ -41,13 +41,19 @@ final class SnapshotAgentService implements BindableService {
   private final Jobs jobs;
   private final Operations operations;
   private final AgentMetrics metrics;
+  private final CallThreads threads;
 
   SnapshotAgentService(
-      GpuCheckpoints machine, Jobs jobs, Operations operations, AgentMetrics metrics) {
+      GpuCheckpoints machine,
+      Jobs jobs,
+      Operations operations,
+      AgentMetrics metrics,
+      CallThreads threads) {
     this.machine = machine;
     this.jobs = jobs;
     this.operations = operations;
     this.metrics = metrics;
+    this.threads = threads;
   }
 
   @Override
@@ -58,24 +64,28 @@ final class SnapshotAgentService implements BindableService {
         NAME + "/Snapshot",
         SnapshotRequest.getDefaultInstance(),
         SnapshotResponse.getDefaultInstance(),
+        threads.brief(),
         this::snapshot);
     Rpc.unary(
         service,
         NAME + "/Restore",
         RestoreRequest.getDefaultInstance(),
         RestoreResponse.getDefaultInstance(),
+        threads.brief(),
         this::restore);
     Rpc.unary(
         service,
         NAME + "/GetOperation",
         GetOperationRequest.getDefaultInstance(),
         GetOperationResponse.getDefaultInstance(),
+        threads.brief(),
         this::operation);
     Rpc.unary(
         service,
         NAME + "/Status",
         StatusRequest.getDefaultInstance(),
         StatusResponse.getDefaultInstance(),
+        threads.brief(),
         request -> status());
     return service.build();
   }

@@ -28,7 +28,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.ConcurrentSkipListMap;
 import java.util.regex.Pattern;
 
 /** The protocol of llm-d by which jobs take turns, with a {@link GpuSlot} for each group. */
@@ -45,13 +44,18 @@ final class TimeSliceService implements BindableService, AutoCloseable {
   private final Jobs jobs;
   private final AgentMetrics metrics;
   private final String node;
-  private final Map<String, Group> groups = new ConcurrentSkipListMap<>();
+  private final CallThreads threads;
 
-  TimeSliceService(GpuCheckpoints machine, Jobs jobs, AgentMetrics metrics, String node) {
+  /** Its {@code computeIfAbsent} is atomic: a slot that is open cannot be opened again. */
+  private final ConcurrentHashMap<String, Group> groups = new ConcurrentHashMap<>();
+
+  TimeSliceService(
+      GpuCheckpoints machine, Jobs jobs, AgentMetrics metrics, String node, CallThreads threads) {
     this.machine = machine;
     this.jobs = jobs;
     this.metrics = metrics;
     this.node = node;
+    this.threads = threads;
   }
 
   /** A slot, with the names of the jobs in it. */
@@ -98,24 +102,31 @@ final class TimeSliceService implements BindableService, AutoCloseable {
         NAME + "/Acquire",
         AcquireRequest.getDefaultInstance(),
         AcquireResponse.getDefaultInstance(),
+        threads.waiting(),
         this::acquire);
     Rpc.unary(
         service,
         NAME + "/Yield",
         YieldRequest.getDefaultInstance(),
         YieldResponse.getDefaultInstance(),
+        threads.brief(),
         this::yieldTurn);
     Rpc.unary(
         service,
         NAME + "/ListGroups",
         ListGroupsRequest.getDefaultInstance(),
         ListGroupsResponse.getDefaultInstance(),
-        request -> ListGroupsResponse.newBuilder().addAllGroupIds(groups.keySet()).build());
+        threads.brief(),
+        request ->
+            ListGroupsResponse.newBuilder()
+                .addAllGroupIds(groups.keySet().stream().sorted().toList())
+                .build());
     Rpc.unary(
         service,
         NAME + "/GetGroupStatus",
         GetGroupStatusRequest.getDefaultInstance(),
         GetGroupStatusResponse.getDefaultInstance(),
+        threads.brief(),
         this::status);
     return service.build();
   }

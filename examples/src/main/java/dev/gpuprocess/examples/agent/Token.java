@@ -9,7 +9,6 @@ import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.nio.file.attribute.PosixFilePermission;
 import java.security.MessageDigest;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -32,7 +31,7 @@ final class Token implements ServerInterceptor {
   /**
    * Reads the token.
    *
-   * @param file that other users cannot read
+   * @param file that other users can neither read nor write
    * @throws IOException when the file cannot be read or must not be used
    */
   Token(Path file) throws IOException {
@@ -41,10 +40,7 @@ final class Token implements ServerInterceptor {
   }
 
   private byte[] read() throws IOException {
-    if (Files.getPosixFilePermissions(file).contains(PosixFilePermission.OTHERS_READ)) {
-      throw new IOException("other users can read the token in " + file + ": remove o+r");
-    }
-    String token = Files.readString(file, StandardCharsets.UTF_8).strip();
+    String token = Files.readString(SecretFile.check(file), StandardCharsets.UTF_8).strip();
     if (token.length() < SHORTEST) {
       throw new IOException(
           "the token in %s has less than %s characters".formatted(file, SHORTEST));

@@ -87,7 +87,7 @@ final class AgentCommand extends CliCommand {
     @Option(
         names = "--token-file",
         paramLabel = "FILE",
-        description = "Accept calls with the token in this file only.")
+        description = "Accept calls with the token in this file only; its mode is 0400 or 0600.")
     private @Nullable Path token;
 
     @Option(

@@ -5,10 +5,14 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.google.common.util.concurrent.ListenableFuture;
 import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.contract.RequiresCriu;
+import dev.gpuprocess.cuda.Gpu;
+import dev.gpuprocess.cuda.GpuInventory;
+import dev.gpuprocess.examples.agent.protocol.health.HealthCheckResponse;
 import dev.gpuprocess.examples.agent.protocol.health.HealthCheckResponse.ServingStatus;
 import dev.gpuprocess.examples.agent.protocol.images.DumpRequest;
 import dev.gpuprocess.examples.agent.protocol.images.Image;
@@ -21,6 +25,7 @@ import dev.gpuprocess.examples.agent.protocol.snapshot.GetOperationResponse;
 import dev.gpuprocess.examples.agent.protocol.snapshot.JobState;
 import dev.gpuprocess.examples.agent.protocol.snapshot.OperationStatus;
 import dev.gpuprocess.examples.agent.protocol.snapshot.OtherBackendConfig;
+import dev.gpuprocess.examples.agent.protocol.timeslice.AcquireResponse;
 import dev.gpuprocess.examples.agent.protocol.timeslice.GroupStatus;
 import dev.gpuprocess.examples.demo.Await;
 import dev.gpuprocess.fixtures.Counter;
@@ -32,8 +37,12 @@ import io.grpc.Status;
 import io.grpc.StatusRuntimeException;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.lang.management.ManagementFactory;
+import java.lang.management.ThreadMXBean;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
+import java.net.Socket;
+import java.net.SocketException;
 import java.net.URI;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
@@ -43,9 +52,16 @@ import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.security.KeyStore;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.Base64;
+import java.util.Collections;
 import java.util.List;
+import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Future;
+import java.util.concurrent.locks.ReadWriteLock;
+import java.util.concurrent.locks.ReentrantReadWriteLock;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -94,6 +110,10 @@ class AgentTest {
   }
 
   private Agent agent(Agent.@Nullable Tls tls) throws IOException {
+    return agent(machine, tls);
+  }
+
+  private Agent agent(GpuCheckpoints machine, Agent.@Nullable Tls tls) throws IOException {
     InetSocketAddress any = new InetSocketAddress(InetAddress.getLoopbackAddress(), 0);
     return new Agent(
         machine,
@@ -247,7 +267,7 @@ class AgentTest {
       Files.writeString(token, SECRET + "x");
       assertEquals(0, wrong.status().getJobStatusesCount());
       assertEquals(Status.Code.UNAUTHENTICATED, refused(client::status));
-      Files.setPosixFilePermissions(token, PosixFilePermissions.fromString("rw-r--r--"));
+      Files.setPosixFilePermissions(token, PosixFilePermissions.fromString("rw-r-----"));
       assertEquals(Status.Code.UNAVAILABLE, refused(wrong::status));
       assertThrows(IOException.class, this::agent);
     }
@@ -262,6 +282,8 @@ class AgentTest {
       assertEquals(0, trusting.status().getJobStatusesCount());
       assertEquals(Status.Code.UNAVAILABLE, refused(plain::status));
     }
+    Files.setPosixFilePermissions(tls.key(), PosixFilePermissions.fromString("rw-r-----"));
+    assertThrows(IOException.class, () -> agent(tls));
   }
 
   /** A certificate of localhost by the JDK's keytool. */
@@ -285,10 +307,12 @@ class AgentTest {
   }
 
   private Path pem(String kind, byte[] content) throws IOException {
-    return Files.writeString(
-        directory.resolve(kind + ".pem"),
-        "-----BEGIN %1$s-----%n%2$s%n-----END %1$s-----%n"
-            .formatted(kind, Base64.getMimeEncoder().encodeToString(content)));
+    Path file =
+        Files.writeString(
+            directory.resolve(kind + ".pem"),
+            "-----BEGIN %1$s-----%n%2$s%n-----END %1$s-----%n"
+                .formatted(kind, Base64.getMimeEncoder().encodeToString(content)));
+    return Files.setPosixFilePermissions(file, PosixFilePermissions.fromString("rw-------"));
   }
 
   @Test
@@ -296,6 +320,138 @@ class AgentTest {
     assertEquals(200, get("/healthz").statusCode());
     assertEquals(200, get("/readyz").statusCode());
     assertEquals(404, get("/").statusCode());
+  }
+
+  /** The kubelet restarts an agent whose {@code /healthz} does not answer. */
+  @Test
+  void silentConnectionsDoNotStopHealth() throws Exception {
+    List<Socket> silent = new ArrayList<>();
+    try {
+      for (int i = 0; i < 400; i++) {
+        Socket socket = new Socket(InetAddress.getLoopbackAddress(), agent.httpPort());
+        silent.add(socket);
+        socket.getOutputStream().write('G');
+      }
+      assertEquals(200, get("/healthz").statusCode());
+      assertEquals(200, get("/readyz").statusCode());
+      assertTrue(metrics().contains("gpuprocess_suspended_processes"));
+      for (Socket each : silent) {
+        each.setSoTimeout((int) PATIENCE.toMillis());
+        assertTrue(isClosed(each));
+      }
+    } finally {
+      for (Socket each : silent) {
+        each.close();
+      }
+    }
+  }
+
+  private static boolean isClosed(Socket socket) throws IOException {
+    try {
+      return socket.getInputStream().read() < 0;
+    } catch (SocketException e) {
+      return true; // reset
+    }
+  }
+
+  /** An inventory that blocks while it is closed, as that of a driver that hangs. */
+  private static final class Gate implements GpuInventory {
+
+    private final GpuInventory inventory;
+    private final ReadWriteLock lock = new ReentrantReadWriteLock();
+
+    Gate(GpuInventory inventory) {
+      this.inventory = inventory;
+    }
+
+    @Override
+    public Optional<List<Gpu>> gpus() {
+      lock.readLock().lock();
+      try {
+        return inventory.gpus();
+      } finally {
+        lock.readLock().unlock();
+      }
+    }
+
+    @Override
+    public Optional<String> driverVersion() {
+      return inventory.driverVersion();
+    }
+  }
+
+  @Test
+  void clientsWithoutTheTokenTakeNoThreads() throws Exception {
+    Gate gate = new Gate(machine.gpus());
+    ThreadMXBean threads = ManagementFactory.getThreadMXBean();
+    try (Agent slow = agent(machine.toBuilder().cuda(machine.cuda(), gate).build(), null);
+        PeerClient stranger = PeerClient.withoutThreads(slow.port());
+        PeerClient known = new PeerClient(slow.port(), SECRET)) {
+      List<ListenableFuture<HealthCheckResponse>> checks = new ArrayList<>();
+      gate.lock.writeLock().lock();
+      try {
+        threads.resetPeakThreadCount();
+        for (int i = 0; i < 2000; i++) {
+          checks.add(stranger.beginHealth());
+        }
+        for (ListenableFuture<HealthCheckResponse> each : checks) {
+          assertEquals(ServingStatus.SERVING, each.get().getStatus());
+        }
+        assertEquals(Status.Code.UNAUTHENTICATED, refused(stranger::status));
+      } finally {
+        gate.lock.writeLock().unlock();
+      }
+      assertTrue(known.status().getAcceleratorStatusesCount() > 0);
+      assertTrue(threads.getPeakThreadCount() < 200, () -> "" + threads.getPeakThreadCount());
+    }
+  }
+
+  @Test
+  void callsThatWaitDoNotStopOthers(Counter first, SimulatedDriver driver) throws Exception {
+    try (Counter second = driver.start(Counter.launch())) {
+      inPod(first.pid(), POD, "first");
+      inPod(second.pid(), POD.replace('7', '8'), "second");
+      assertTrue(client.acquire("group", "first").getSuccess());
+      List<ListenableFuture<AcquireResponse>> waiting = new ArrayList<>();
+      for (int i = 0; i < CallThreads.PER_CONNECTION; i++) {
+        waiting.add(client.beginAcquire("group", "second"));
+      }
+      int refused = CallThreads.PER_CONNECTION - CallThreads.WAITING;
+      assertTrue(
+          Await.until(PATIENCE, () -> waiting.stream().filter(Future::isDone).count() == refused));
+      assertTrue(
+          Await.until(PATIENCE, () -> client.group("group").getGroup().getWaiterQueueDepth() == 1));
+      assertEquals(1, client.yieldTurn("group", "first").getPendingWaiters());
+      List<Status.Code> codes = new ArrayList<>();
+      for (ListenableFuture<AcquireResponse> each : waiting) {
+        try {
+          assertTrue(each.get().getSuccess());
+          codes.add(Status.Code.OK);
+        } catch (ExecutionException e) {
+          codes.add(Status.fromThrowable(e).getCode());
+        }
+      }
+      assertEquals(refused, Collections.frequency(codes, Status.Code.RESOURCE_EXHAUSTED));
+      assertEquals(CallThreads.WAITING, Collections.frequency(codes, Status.Code.OK));
+      assertEquals(101, second.increment());
+    }
+  }
+
+  @Test
+  void firstCallsOfAGroupOpenItOnce(Counter counter) throws Exception {
+    inPod(counter.pid(), POD, "first");
+    for (int i = 0; i < 5; i++) {
+      String group = "group-" + i;
+      List<ListenableFuture<AcquireResponse>> calls = new ArrayList<>();
+      for (int k = 0; k < 8; k++) {
+        calls.add(client.beginAcquire(group, "first"));
+      }
+      for (ListenableFuture<AcquireResponse> each : calls) {
+        assertTrue(each.get().getSuccess());
+      }
+      assertTrue(client.yieldTurn(group, "first").getSuccess());
+    }
+    assertEquals(101, counter.increment());
   }
 
   @Test

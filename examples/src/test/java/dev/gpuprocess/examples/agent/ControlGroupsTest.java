@@ -4,8 +4,11 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import dev.gpuprocess.examples.agent.ControlGroups.Container;
 import java.io.IOException;
+import java.io.RandomAccessFile;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.List;
 import java.util.Optional;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -81,5 +84,26 @@ class ControlGroupsTest {
     assertEquals(Optional.empty(), groups.variable(7, "ATH"));
     assertEquals(Optional.empty(), groups.variable(8, "JOB"));
     assertEquals(Optional.empty(), groups.container(8));
+  }
+
+  /** A process can make its environment that large by {@code PR_SET_MM}. */
+  @Test
+  void doesNotReadAHugeEnvironment() throws IOException {
+    ControlGroups groups = new ControlGroups(directory);
+    for (String name : List.of("environ", "cgroup")) {
+      Path file = Files.createDirectories(directory.resolve("7")).resolve(name);
+      try (RandomAccessFile sparse = new RandomAccessFile(file.toFile(), "rw")) {
+        sparse.write("JOB=a\0".getBytes(StandardCharsets.UTF_8));
+        sparse.setLength(3L << 30);
+      }
+    }
+    assertEquals(Optional.empty(), groups.variable(7, "JOB"));
+    assertEquals(Optional.empty(), groups.container(7));
+    Files.createDirectory(directory.resolve("8"));
+    Files.writeString(
+        directory.resolve("8/environ"),
+        "A=" + "b".repeat(1 << 19) + "\0JOB=a",
+        StandardCharsets.UTF_8);
+    assertEquals(Optional.of("a"), groups.variable(8, "JOB"));
   }
 }

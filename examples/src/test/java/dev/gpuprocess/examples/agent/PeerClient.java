@@ -1,5 +1,6 @@
 package dev.gpuprocess.examples.agent;
 
+import com.google.common.util.concurrent.ListenableFuture;
 import com.google.protobuf.Message;
 import dev.gpuprocess.examples.agent.protocol.health.HealthCheckRequest;
 import dev.gpuprocess.examples.agent.protocol.health.HealthCheckResponse;
@@ -60,6 +61,13 @@ final class PeerClient implements AutoCloseable {
 
   PeerClient(int port, @Nullable String token) {
     this(ManagedChannelBuilder.forAddress("127.0.0.1", port).usePlaintext().build(), token);
+  }
+
+  /** A client without a token, with no threads of its own for replies. */
+  static PeerClient withoutThreads(int port) {
+    return new PeerClient(
+        ManagedChannelBuilder.forAddress("127.0.0.1", port).usePlaintext().directExecutor().build(),
+        null);
   }
 
   /** A client that trusts a certificate. */
@@ -212,6 +220,27 @@ final class PeerClient implements AutoCloseable {
         GetGroupStatusRequest.newBuilder().setGroupId(group).build(),
         GetGroupStatusResponse.getDefaultInstance(),
         PATIENCE);
+  }
+
+  /** Begins a health check of the agent. */
+  ListenableFuture<HealthCheckResponse> beginHealth() {
+    HealthCheckRequest request = HealthCheckRequest.getDefaultInstance();
+    return ClientCalls.futureUnaryCall(
+        channel.newCall(
+            method(
+                "grpc.health.v1.Health/Check", request, HealthCheckResponse.getDefaultInstance()),
+            CallOptions.DEFAULT.withDeadlineAfter(PATIENCE.toMillis(), TimeUnit.MILLISECONDS)),
+        request);
+  }
+
+  /** Begins to wait for a turn. */
+  ListenableFuture<AcquireResponse> beginAcquire(String group, String job) {
+    AcquireRequest request = AcquireRequest.newBuilder().setGroupId(group).setJobId(job).build();
+    return ClientCalls.futureUnaryCall(
+        channel.newCall(
+            method(TURNS + "Acquire", request, AcquireResponse.getDefaultInstance()),
+            CallOptions.DEFAULT.withDeadlineAfter(PATIENCE.toMillis(), TimeUnit.MILLISECONDS)),
+        request);
   }
 
   ServingStatus health(String service) {
