@@ -17,12 +17,10 @@ import java.util.List;
 import java.util.OptionalInt;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.function.Executable;
 import org.junit.jupiter.api.io.TempDir;
 
 /** Directories of a job, some of them prepared by another user. */
-@Timeout(60)
 class JobDirectoryTest {
 
   private static final int ANOTHER_USER = 65534;
