@@ -6,12 +6,16 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.ScheduledFuture;
 import java.util.concurrent.TimeUnit;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Whether the GPUs can be read, as of the last second. Health checks need no token, so they use
  * this answer and never call the driver. May be used from any thread.
  */
 final class Readiness implements AutoCloseable {
+
+  private static final Logger LOG = LoggerFactory.getLogger(Readiness.class);
 
   /** An answer of this age means that the driver hangs. */
   private static final Duration STALE = Duration.ofSeconds(30);
@@ -35,7 +39,14 @@ final class Readiness implements AutoCloseable {
 
   private void refresh() {
     long now = System.nanoTime();
-    read = machine.gpus().gpus().isPresent() ? now : now - STALE.toNanos();
+    boolean readable = false;
+    try {
+      readable = machine.gpus().gpus().isPresent();
+    } catch (RuntimeException e) {
+      // A task that throws is not run again.
+      LOG.warn("the GPUs of this node cannot be read", e);
+    }
+    read = readable ? now : now - STALE.toNanos();
   }
 
   boolean isReady() {
