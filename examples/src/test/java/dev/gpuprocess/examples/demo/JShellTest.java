@@ -53,7 +53,7 @@ class JShellTest {
     Path jshell = Path.of(System.getProperty("java.home"), "bin", "jshell");
     assumeTrue(Files.exists(jshell), "this Java has no jshell");
     Path output = directory.resolve("output");
-    Process process =
+    ProcessBuilder builder =
         new ProcessBuilder(
                 jshell.toString(),
                 "-R--enable-native-access=ALL-UNNAMED",
@@ -65,8 +65,10 @@ class JShellTest {
                 startup.toString(),
                 script.toString())
             .redirectErrorStream(true)
-            .redirectOutput(output.toFile())
-            .start();
+            .redirectOutput(output.toFile());
+    // The messages of JShell are in the language of its user.
+    builder.environment().put("LC_ALL", "C.UTF-8");
+    Process process = builder.start();
     // JShell would wait for input after an error in /exit.
     process.getOutputStream().close();
     try {
