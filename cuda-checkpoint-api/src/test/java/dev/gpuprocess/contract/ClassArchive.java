@@ -12,7 +12,6 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.util.ArrayList;
-import java.util.Comparator;
 import java.util.List;
 import java.util.Optional;
 import java.util.jar.JarFile;
@@ -149,14 +148,13 @@ final class ClassArchive {
         }
       }
     }
-    Path state = Files.createTempDirectory("class-archive");
     try (SimulatedDriver machine = SimulatedDriver.create()) {
       Diagnosis unused =
-          GpuCheckpoints.builder().cuda(machine.directory()).stateDirectory(state).build().doctor();
-    } finally {
-      try (Stream<Path> made = Files.walk(state)) {
-        made.sorted(Comparator.reverseOrder()).map(Path::toFile).forEach(File::delete);
-      }
+          GpuCheckpoints.builder()
+              .cuda(machine.directory())
+              .stateDirectory(machine.stateDirectory())
+              .build()
+              .doctor();
     }
     System.exit(0);
   }

@@ -24,7 +24,8 @@ public final class PlainImage {
 
   private static final ManifestData.Options SHELL_JOB =
       new ManifestData.Options(
-          true, false, false, false, false, false, false, false, false, false, List.of(), "");
+          true, false, false, false, false, false, false, false, false, false, List.of(), "", null,
+          null);
 
   private PlainImage() {}
 

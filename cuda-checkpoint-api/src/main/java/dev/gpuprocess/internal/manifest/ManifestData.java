@@ -320,37 +320,6 @@ public record ManifestData(
       }
     }
 
-    /** Of a process that is not isolated and needs no plugin; the parameters are the first ones. */
-    public Options(
-        boolean shellJob,
-        boolean tcpEstablished,
-        boolean tcpClose,
-        boolean externalUnixSockets,
-        boolean fileLocks,
-        boolean allowUprobes,
-        boolean emptyNetworkNamespace,
-        boolean externalMounts,
-        boolean sharedMounts,
-        boolean masterMounts,
-        List<String> fileSystems,
-        String cgroups) {
-      this(
-          shellJob,
-          tcpEstablished,
-          tcpClose,
-          externalUnixSockets,
-          fileLocks,
-          allowUprobes,
-          emptyNetworkNamespace,
-          externalMounts,
-          sharedMounts,
-          masterMounts,
-          fileSystems,
-          cgroups,
-          null,
-          null);
-    }
-
     /**
      * Whether the process has a pid namespace of its own, so that the image can be restored many
      * times at once.

@@ -77,7 +77,8 @@ class MachineComparisonTest {
         "4.2.1",
         "6.18.44",
         new ManifestData.Options(
-            false, false, false, false, false, false, false, false, false, false, List.of(), ""),
+            false, false, false, false, false, false, false, false, false, false, List.of(), "",
+            null, null),
         null,
         List.of(new ChecksummedFile("criu/a.img", 0, Checksum.CRC32C, List.of())),
         null,

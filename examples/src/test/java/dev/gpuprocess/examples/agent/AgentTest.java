@@ -146,6 +146,11 @@ class AgentTest {
   }
 
   /** Writes what {@code /proc} has of a process in a pod. */
+  private void inTwoPods(Counter first, Counter second) throws IOException {
+    inPod(first.pid(), POD, "first");
+    inPod(second.pid(), POD.replace('7', '8'), "second");
+  }
+
   private void inPod(long pid, String pod, String job) throws IOException {
     Path entry = Files.createDirectories(directory.resolve("proc/" + pid));
     Files.writeString(entry.resolve("cgroup"), "0::/kubepods/pod" + pod + "/" + CONTAINER + "\n");
@@ -409,8 +414,7 @@ class AgentTest {
   @Test
   void callsThatWaitDoNotStopOthers(Counter first, SimulatedDriver driver) throws Exception {
     try (Counter second = driver.start(Counter.launch())) {
-      inPod(first.pid(), POD, "first");
-      inPod(second.pid(), POD.replace('7', '8'), "second");
+      inTwoPods(first, second);
       assertTrue(client.acquire("group", "first").getSuccess());
       List<ListenableFuture<AcquireResponse>> waiting = new ArrayList<>();
       for (int i = 0; i < CallThreads.PER_CONNECTION; i++) {
@@ -457,8 +461,7 @@ class AgentTest {
   @Test
   void jobsTakeTurns(Counter first, SimulatedDriver driver) throws IOException {
     try (Counter second = driver.start(Counter.launch())) {
-      inPod(first.pid(), POD, "first");
-      inPod(second.pid(), POD.replace('7', '8'), "second");
+      inTwoPods(first, second);
       assertEquals(
           Status.Code.FAILED_PRECONDITION, refused(() -> client.acquire("group", "unknown")));
       assertEquals(List.of(), client.groups());
@@ -494,8 +497,7 @@ class AgentTest {
   @Test
   void aDeadlineEndsTheWaitForATurn(Counter first, SimulatedDriver driver) throws IOException {
     try (Counter second = driver.start(Counter.launch())) {
-      inPod(first.pid(), POD, "first");
-      inPod(second.pid(), POD.replace('7', '8'), "second");
+      inTwoPods(first, second);
       assertTrue(client.acquire("group", "first").getSuccess());
       assertEquals(
           Status.Code.DEADLINE_EXCEEDED,

@@ -187,16 +187,12 @@ class AgentCommandTest {
     Path loaded = directory.resolve("loaded");
     Process child =
         new ProcessBuilder(
-                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
-                "-XX:TieredStopAtLevel=1",
-                "-Xlog:class+load:file=" + loaded,
-                "-Dgpuprocess.driver.dir=" + driver.directory(),
-                "-Dgpuprocess.state.dir=" + machine.stateDirectory(),
-                "-cp",
-                System.getProperty("java.class.path"),
-                "dev.gpuprocess.examples.cli.Main",
-                "state",
-                Long.toString(counter.pid()))
+                Call.program(
+                    driver,
+                    machine,
+                    List.of("-Xlog:class+load:file=" + loaded),
+                    "state",
+                    counter.pid()))
             .redirectErrorStream(true)
             .start();
     assertEquals(

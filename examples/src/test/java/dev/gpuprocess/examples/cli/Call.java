@@ -1,10 +1,13 @@
 package dev.gpuprocess.examples.cli;
 
 import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.contract.TestJvm;
+import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.options.Cancellation;
 import java.io.ByteArrayOutputStream;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.stream.Stream;
 
@@ -38,6 +41,22 @@ record Call(int code, String out, String err) {
     int code = new CompatibleForms(machine.cuda(), stream(out), stream(err)).run(name, words(args));
     return new Call(
         code, out.toString(StandardCharsets.UTF_8), err.toString(StandardCharsets.UTF_8));
+  }
+
+  /**
+   * Returns the command that runs the program in a JVM of its own.
+   *
+   * @param options more options of the JVM
+   */
+  static List<String> program(
+      SimulatedDriver driver, GpuCheckpoints machine, List<String> options, Object... args) {
+    List<String> all =
+        new ArrayList<>(
+            List.of(
+                "-Dgpuprocess.driver.dir=" + driver.directory(),
+                "-Dgpuprocess.state.dir=" + machine.stateDirectory()));
+    all.addAll(options);
+    return TestJvm.command(all, Main.class, words(args).toArray(String[]::new));
   }
 
   private static List<String> words(Object... args) {

@@ -315,22 +315,12 @@ class CommandLineTest {
   }
 
   private static ProcessBuilder program(
-      GpuCheckpoints machine, SimulatedDriver driver, String... args) {
-    List<String> command =
-        new ArrayList<>(
-            List.of(
-                // A shell that starts the tests in the background lets them ignore SIGINT.
-                "env",
-                "--default-signal=INT",
-                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
-                "-XX:TieredStopAtLevel=1",
-                "-Dgpuprocess.driver.dir=" + driver.directory(),
-                "-Dgpuprocess.state.dir=" + machine.stateDirectory(),
-                "-Dorg.slf4j.simpleLogger.defaultLogLevel=trace",
-                "-cp",
-                System.getProperty("java.class.path"),
-                "dev.gpuprocess.examples.cli.Main"));
-    command.addAll(List.of(args));
+      GpuCheckpoints machine, SimulatedDriver driver, Object... args) {
+    // A shell that starts the tests in the background lets them ignore SIGINT.
+    List<String> command = new ArrayList<>(List.of("env", "--default-signal=INT"));
+    command.addAll(
+        Call.program(
+            driver, machine, List.of("-Dorg.slf4j.simpleLogger.defaultLogLevel=trace"), args));
     return new ProcessBuilder(command);
   }
 

@@ -13,6 +13,7 @@ import java.io.File;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.List;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -46,16 +47,7 @@ class ProgressTest {
       throws Exception {
     // Longer than the interval of the line.
     driver.faults(Fault.in("cuCheckpointProcessCheckpoint").hangs(Duration.ofSeconds(1)));
-    String command =
-        String.join(
-            " ",
-            Path.of(System.getProperty("java.home"), "bin", "java").toString(),
-            "-XX:TieredStopAtLevel=1",
-            "-Dgpuprocess.driver.dir=" + driver.directory(),
-            "-Dgpuprocess.state.dir=" + machine.stateDirectory(),
-            "-cp",
-            System.getProperty("java.class.path"),
-            "dev.gpuprocess.examples.cli.Main");
+    String command = String.join(" ", Call.program(driver, machine, List.of()));
     String shown = output("script", "-qefc", command + " suspend " + counter.pid(), "/dev/null");
     // A carriage return ends a line here, too.
     assertTrue(shown.lines().anyMatch(each -> each.matches("checkpoint .* s left *")), shown);

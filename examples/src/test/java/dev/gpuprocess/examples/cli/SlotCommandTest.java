@@ -130,25 +130,10 @@ class SlotCommandTest {
   @Test
   void answersAgainAfterItsProgramHadNoDescriptor() throws Exception {
     Path log = directory.resolve("log");
+    List<String> command = new ArrayList<>(List.of("sh", "-c", "ulimit -n 200; exec \"$@\"", "sh"));
+    command.addAll(Call.program(driver, machine, List.of(), "slot", "run", "main"));
     Process controller =
-        new ProcessBuilder(
-                "sh",
-                "-c",
-                "ulimit -n 200; exec \"$@\"",
-                "sh",
-                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
-                "-XX:TieredStopAtLevel=1",
-                "-Dgpuprocess.driver.dir=" + driver.directory(),
-                "-Dgpuprocess.state.dir=" + machine.stateDirectory(),
-                "-cp",
-                System.getProperty("java.class.path"),
-                "dev.gpuprocess.examples.cli.Main",
-                "slot",
-                "run",
-                "main")
-            .redirectErrorStream(true)
-            .redirectOutput(log.toFile())
-            .start();
+        new ProcessBuilder(command).redirectErrorStream(true).redirectOutput(log.toFile()).start();
     List<SocketChannel> idle = new ArrayList<>();
     try {
       assertTrue(Await.until(PATIENCE, () -> Files.exists(socket())), "the slot did not open");
