@@ -76,7 +76,7 @@ class HungDiskTest {
           assertThrows(
               OperationTimedOutException.class,
               () -> suspended.dump(image, DumpOptions.builder().deadline(LIMIT).build()));
-      assertTrue(System.nanoTime() - began < LIMIT.plusSeconds(10).toNanos());
+      assertTrue(System.nanoTime() - began < LIMIT.plusSeconds(30).toNanos());
       assertTrue(late.getMessage().contains(image.toString()), late.getMessage());
       suspended.resume();
       assertEquals(Optional.empty(), subject.fault());

@@ -200,7 +200,7 @@ class HostileExtrasTest {
                 + " rename \"88\", \"77\"; }' \"$0\"",
             stranger.secret());
     int found = 0;
-    for (int i = 0; i < MANY; i++) {
+    for (int i = 0; i < MANY || found == 0; i++) {
       try {
         byte[] content =
             JvmPerformanceFile.of(pid()).map(JvmPerformanceFile::content).orElse(new byte[0]);
@@ -212,7 +212,6 @@ class HostileExtrasTest {
         assertTrue(exchange.isAlive(), "nothing was exchanged");
       }
     }
-    assertTrue(found > 0, "it was never there");
   }
 
   /** In the mount namespace of a process the same path is another file. */

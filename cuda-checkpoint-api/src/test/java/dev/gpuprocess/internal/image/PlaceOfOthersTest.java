@@ -67,7 +67,7 @@ class PlaceOfOthersTest {
                 + " rename \"place\", \"other\"; rename \"away\", \"place\"; }'");
     int made = 0;
     try {
-      for (int i = 0; i < MANY; i++) {
+      for (int i = 0; i < MANY || made == 0; i++) {
         try {
           TestImages.publish(stranger.home().resolve("place/image" + i), null);
           made++;
@@ -79,6 +79,5 @@ class PlaceOfOthersTest {
       exchange.destroyForcibly().waitFor();
     }
     assertEquals(List.of(), stranger.intruders());
-    assertTrue(made > 0, "no image was made");
   }
 }
