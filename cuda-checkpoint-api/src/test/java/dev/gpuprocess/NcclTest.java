@@ -194,6 +194,17 @@ class NcclTest {
     }
   }
 
+  /** Such as a PyTorch process that trains on two GPUs by itself and has forked data loaders. */
+  @Test
+  void aForkedChildIsNoRank() {
+    try (Counter alone = talking(Map.of(), 0)) {
+      alone.ask("unix-bind @tmp/nccl-socket-1-%x".formatted(alone.pid()));
+      assertTrue(alone.fork() > 0);
+      checkpoints.process(alone.pid()).suspend().resume();
+      assertEquals(101, alone.increment());
+    }
+  }
+
   /** A rank with a communicator. */
   private Counter talking(Map<String, String> environment, int number) {
     Counter rank = rank(environment);

@@ -7,6 +7,7 @@ import dev.gpuprocess.internal.proc.ProcessUnreadableException;
 import dev.gpuprocess.internal.proc.SocketTables;
 import java.util.ArrayList;
 import java.util.Collection;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
@@ -120,9 +121,11 @@ public record NcclPeers(List<Integer> processes, List<String> missing) {
       }
     }
     Map<List<String>, List<Integer>> groups = new LinkedHashMap<>();
+    Set<Long> seen = new HashSet<>();
     for (int candidate : candidates) {
       each.run();
-      if (hasLoaded(candidate, each) && hasCommunicator(candidate)) {
+      // A forked child, such as a data loader, has its parent's sockets alone and is no rank.
+      if (hasLoaded(candidate, each) && seen.addAll(communicators(candidate))) {
         Map<String, String> variables = Environment.of(candidate, OF_RANKS);
         if (!variables.getOrDefault(RANKS, "").equals("1")) {
           List<String> meeting =
@@ -139,12 +142,13 @@ public record NcclPeers(List<Integer> processes, List<String> missing) {
     return ranks.isEmpty() ? Optional.empty() : Optional.of(new NcclPeers(ranks, missingIn(ranks)));
   }
 
-  private static boolean hasCommunicator(int pid) {
+  /** Returns the inodes of the sockets that NCCL opened for its communicators. */
+  private static Set<Long> communicators(int pid) {
     Map<Long, String> names = SocketTables.unixNames(pid);
     return ProcFs.visibleFiles(pid).stream()
         .flatMap(file -> SocketTables.inode(file.target()).stream())
-        .map(inode -> names.getOrDefault(inode, ""))
-        .anyMatch(name -> SOCKET.matcher(name).matches());
+        .filter(inode -> SOCKET.matcher(names.getOrDefault(inode, "")).matches())
+        .collect(Collectors.toSet());
   }
 
   private static List<Integer> candidates(int pid) {

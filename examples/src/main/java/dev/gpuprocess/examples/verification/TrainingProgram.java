@@ -27,6 +27,7 @@ record TrainingProgram(
     Map<String, String> environment) {
 
   private static final String PYTHON = "python3";
+  private static final String VISIBLE = "CUDA_VISIBLE_DEVICES";
 
   /** The argument to which each run adds a free port. */
   private static final String PORT = "--master-port=";
@@ -65,9 +66,13 @@ record TrainingProgram(
     return new TrainingProgram(script, launcher, steps, List.of(), Map.of());
   }
 
-  /** A script started without a launcher. */
+  /**
+   * A script started without a launcher, on the first GPU: some libraries use each that they see.
+   */
   static TrainingProgram plain(String script, int steps) {
-    return new TrainingProgram(script, List.of(PYTHON), steps, List.of(), Map.of());
+    String visible = System.getenv().getOrDefault(VISIBLE, "0");
+    return new TrainingProgram(
+        script, List.of(PYTHON), steps, List.of(), Map.of(VISIBLE, visible.split(",")[0]));
   }
 
   /** A script started by torchrun, once for each GPU. */
