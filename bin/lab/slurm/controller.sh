@@ -29,10 +29,10 @@ chown mysql: /run/mysqld
 chmod 711 /var/lib/munge
 setpriv --reuid munge --regid munge --clear-groups munged
 
-mysql_install_db --user=mysql --datadir="$lab/mysql" --skip-test-db --auth-root-authentication-method=socket >"$lab/log/mysql-install" 2>&1
+mariadb-install-db --user=mysql --datadir="$lab/mysql" --skip-test-db --auth-root-authentication-method=socket >"$lab/log/mysql-install" 2>&1
 mariadbd --user=mysql --datadir="$lab/mysql" --socket=/run/mysqld/mysqld.sock --skip-networking \
   --innodb-buffer-pool-size=64M >"$lab/log/mariadb" 2>&1 &
-await mysqladmin --socket=/run/mysqld/mysqld.sock --silent ping
+await mariadb-admin --socket=/run/mysqld/mysqld.sock --silent ping
 slurmdbd
 await listens 16819
 for each in "cluster lab" "account users Cluster=lab" "user root Account=users"; do

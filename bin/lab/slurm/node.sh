@@ -1,7 +1,22 @@
 #!/usr/bin/env bash
-# The first process of a node: its own simulated GPU, memory and state directory. The disk is that of all nodes.
-#   node.sh LAB NODE
+# The first process of a node: its own simulated GPU, memory, state directory and, in version 2, control groups. The disk is that of
+# all nodes.
+#   node.sh LAB NODE [rooted]
 set -euo pipefail
+# In a group of its own, this becomes the root of the node's groups; a group whose children have limits has no process itself.
+if [ -e /sys/fs/cgroup/cgroup.controllers ] && [ $# = 2 ]; then
+  group=/sys/fs/cgroup/slurm_$2
+  [ ! -d "$group" ] || find "$group" -depth -type d -exec rmdir {} \;
+  mkdir "$group"
+  echo "+cpu +cpuset +memory +pids" >/sys/fs/cgroup/cgroup.subtree_control
+  echo $$ >"$group/cgroup.procs"
+  exec unshare --cgroup bash "$0" "$@" rooted
+fi
+if [ $# = 3 ]; then
+  mount -t cgroup2 cgroup2 /sys/fs/cgroup
+  mkdir /sys/fs/cgroup/init.scope
+  echo $$ >/sys/fs/cgroup/init.scope/cgroup.procs
+fi
 hostname "$2"
 mount --bind "$1/gpu-$2" "$1/gpu"
 for each in /tmp /dev/shm; do mount -t tmpfs -o mode=1777 tmpfs "$each"; done
