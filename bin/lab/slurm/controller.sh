@@ -6,9 +6,9 @@ lab=$1
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
 
 await() {
-  local end=$((SECONDS + 60))
+  local end=$((SECONDS + 60 * GPUPROCESS_LAB_SLOWER))
   until "$@" 2>/dev/null; do
-    [ $SECONDS -lt $end ] || { echo "not within a minute: $*" >&2; exit 1; }
+    [ $SECONDS -lt $end ] || { echo "not in time: $*" >&2; exit 1; }
     sleep 0.2
   done
 }

@@ -67,6 +67,7 @@ public final class JobRun {
   private static final Duration DEFAULT_KILL_WAIT = Duration.ofSeconds(30);
   private static final Duration END_GRACE = Duration.ofSeconds(2);
   private static final Duration RETRY = Duration.ofMillis(100);
+  private static final Duration ASK_AGAIN = Duration.ofSeconds(1);
   private static final Duration MEMORY_WAIT = Duration.ofMinutes(2);
   private static final Duration REQUEUE_WAIT = Duration.ofSeconds(20);
   private static final Duration ALWAYS = Duration.ofDays(3650);
@@ -257,9 +258,7 @@ public final class JobRun {
               .formatted(failed.size(), String.join(", ", failed), job.id()));
       return NOT_RESTORED;
     }
-    Scontrol.Answer requeued = scontrol.requeue(job);
-    if (!requeued.done()) {
-      log.accept("the job cannot be requeued: " + requeued.line());
+    if (!requeue(System.nanoTime() + settings.grace().toNanos())) {
       return NOT_RESTORED;
     }
     // Only a job that is queued can be kept away from nodes.
@@ -269,7 +268,8 @@ public final class JobRun {
       nodes.add(before);
     }
     log.accept("requeued without %s: %s".formatted(nodes, scontrol.exclude(job, nodes).line()));
-    return awaitTerm();
+    boolean unused = events.awaitTerm(REQUEUE_WAIT);
+    return REQUEUED;
   }
 
   /** Returns the nodes that failed: at least this one, even if the records cannot be used. */
@@ -378,16 +378,39 @@ public final class JobRun {
       return OptionalInt.empty();
     }
     // Slurm itself requeues only at the end of GraceTime, and not for a time limit.
-    if (!record.isRequeued()) {
+    if (record.isRequeued() || requeue(signal.nanos() + settings.grace().toNanos())) {
+      boolean unused = events.awaitTerm(REQUEUE_WAIT);
+    }
+    return OptionalInt.of(REQUEUED);
+  }
+
+  /**
+   * Puts the job back into the queue. A controller that does not answer, as while it starts again,
+   * is asked until the grace is over: a job that ends is not requeued by Slurm.
+   *
+   * @return whether SIGTERM is to be expected
+   */
+  private boolean requeue(long endNanos) throws InterruptedException {
+    while (true) {
       Scontrol.Answer answer = scontrol.requeue(job);
-      if (!answer.done()) {
+      if (answer.done()) {
+        return true;
+      }
+      JobRecord record = scontrol.job(job);
+      if (record.isRequeued()) {
+        return true;
+      }
+      if (record.isKnown() || System.nanoTime() - endNanos >= 0) {
         log.accept(
             "the job cannot be requeued: %s; do it by hand: scontrol requeue %s"
                 .formatted(answer.line(), job.id()));
-        return OptionalInt.of(REQUEUED);
+        return false;
+      }
+      log.accept("the job is not requeued yet: " + answer.line());
+      if (events.awaitTerm(ASK_AGAIN)) {
+        return false;
       }
     }
-    return OptionalInt.of(awaitTerm());
   }
 
   /**
@@ -436,11 +459,6 @@ public final class JobRun {
       snapshots = null;
     }
     Optional<LaunchedProcess.Exit> unused = process.end(END_GRACE);
-  }
-
-  private int awaitTerm() throws InterruptedException {
-    boolean unused = events.awaitTerm(REQUEUE_WAIT);
-    return REQUEUED;
   }
 
   /** Returns the time from SIGTERM to SIGKILL, less what the end of this process takes. */

@@ -10,6 +10,7 @@ import java.nio.channels.FileChannel;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
+import java.nio.file.attribute.PosixFilePermissions;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -180,9 +181,15 @@ public final class SlurmCheck {
     return machine.gpus().gpus().orElse(List.of()).stream().mapToLong(Gpu::totalBytes).max();
   }
 
+  /** Without it, a umask of zero would let each user exchange the directories of jobs. */
+  private void makeDirectory() throws IOException {
+    Files.createDirectories(
+        images, PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rwxr-xr-x")));
+  }
+
   /** Returns the bytes that this disk takes in a second. */
   private double measure() throws IOException {
-    Files.createDirectories(images);
+    makeDirectory();
     Path file = Files.createTempFile(images, "speed", "");
     try (FileChannel channel = FileChannel.open(file, StandardOpenOption.WRITE)) {
       ByteBuffer block = ByteBuffer.allocateDirect(BLOCK);
@@ -224,7 +231,7 @@ public final class SlurmCheck {
 
   private void checkDisk() {
     try {
-      Files.createDirectories(images);
+      makeDirectory();
       String type = Files.getFileStore(images).type();
       boolean shared = SHARED.contains(type) || type.startsWith("fuse");
       decide(

@@ -18,6 +18,7 @@ final class FakeController {
       #!/bin/sh
       cd "${0%/*}" || exit 1
       echo "$*" >>calls
+      [ ! -e away ] || { echo "Unable to contact slurm controller"; exit 1; }
       case $1 in
         -o) cat "$3" ;;
         show) cat config ;;
@@ -71,6 +72,15 @@ final class FakeController {
 
   void refuseRequeue() throws IOException {
     Files.createFile(directory.resolve("refuse"));
+  }
+
+  /** Answers nothing from now on. */
+  void goAway() throws IOException {
+    Files.createFile(directory.resolve("away"));
+  }
+
+  void comeBack() throws IOException {
+    Files.delete(directory.resolve("away"));
   }
 
   /** Returns the calls that change something. */

@@ -409,6 +409,23 @@ class JobRunTest {
     assertLogged("Job is not requeueable; do it by hand");
   }
 
+  /** If this process ended without it, the job would have failed, with its command in an image. */
+  @Test
+  void requeuesWhenTheControllerAnswersAgain(GpuCheckpoints machine) throws Exception {
+    Run run = run(machine, 0, List.of("sleep", "1000"));
+    assertTrue(Await.until(PATIENCE, () -> launchedPid() > 0), log::toString);
+    controller.goAway();
+    run.events().signalled("USR1");
+    assertTrue(Await.until(PATIENCE, () -> isLogged("is not requeued yet")), log::toString);
+    assertFalse(run.code().isDone(), log::toString);
+    controller.comeBack();
+    assertTrue(Await.until(PATIENCE, () -> changes().size() > 1), log::toString);
+    run.events().signalled("TERM");
+    assertEquals(JobRun.REQUEUED, run.await(), log::toString);
+    assertFalse(isLogged("do it by hand"), log::toString);
+    assertEquals("requeue 17", changes().get(changes().size() - 1));
+  }
+
   @Test
   void firstRunLeavesTheImagesOfAnEarlierJobAlone(GpuCheckpoints machine) throws Exception {
     Path left = Files.createDirectories(directory.resolve("images/lab-17"));
