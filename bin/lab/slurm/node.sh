@@ -13,6 +13,7 @@ if [ -e /sys/fs/cgroup/cgroup.controllers ] && [ $# = 2 ]; then
   exec unshare --cgroup bash "$0" "$@" rooted
 fi
 if [ $# = 3 ]; then
+  umount -l /sys/fs/cgroup # slurmd refuses to run while the mount of the whole machine is in the list
   mount -t cgroup2 cgroup2 /sys/fs/cgroup
   mkdir /sys/fs/cgroup/init.scope
   echo $$ >/sys/fs/cgroup/init.scope/cgroup.procs

@@ -98,7 +98,22 @@ abstract sealed class SavedImage permits ProcessImage, AmdImage {
    *     truncated or altered; with reason NOT_TRUSTED when another user could have written it
    */
   public final void verify() {
-    directory.verify();
+    verify(new Cancellation());
+  }
+
+  /**
+   * The same as {@link #verify()}, which another thread can end early.
+   *
+   * @param cancellation ends it early, from another thread
+   * @throws dev.gpuprocess.error.ImageException as {@link #verify()}
+   * @throws dev.gpuprocess.error.OperationCancelledException when it was cancelled
+   */
+  public final void verify(Cancellation cancellation) {
+    directory
+        .verified(
+            WorkLimit.readingAtLength(
+                "verify", directory.manifest().pid(), cancellation::isCancelled))
+        .close();
   }
 
   /**

@@ -191,6 +191,7 @@ class FetchTest {
     assertThrows(
         OperationCancelledException.class,
         () -> opened.copyTo(root.resolve("elsewhere/other"), cancellation));
+    assertThrows(OperationCancelledException.class, () -> opened.verify(cancellation));
     assertReason(ImageException.class, ImageException.Reason.DIRECTORY, () -> opened.copyTo(place));
   }
 }

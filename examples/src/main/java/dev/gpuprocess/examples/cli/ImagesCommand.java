@@ -154,7 +154,7 @@ final class ImagesCommand {
       List<Map<String, @Nullable Object>> verified = new ArrayList<>();
       for (Path directory : directories) {
         ProcessImage image = session.machine().open(directory);
-        image.verify();
+        image.verify(session.cancellation());
         verified.add(Images.value(image.directory(), image.manifest()));
       }
       session.output().table(verified, "image", "pid", "created", "sizeBytes");
