@@ -17,6 +17,7 @@ if [ $# = 3 ]; then
   mount -t cgroup2 cgroup2 /sys/fs/cgroup
   mkdir /sys/fs/cgroup/init.scope
   echo $$ >/sys/fs/cgroup/init.scope/cgroup.procs
+  echo "+cpu +cpuset +memory +pids" >/sys/fs/cgroup/cgroup.subtree_control
 fi
 hostname "$2"
 mount --bind "$1/gpu-$2" "$1/gpu"
