@@ -70,7 +70,8 @@ final class Guard {
       if (answer.isEmpty() || answer.get().length != 1 || answer.get()[0] != READY) {
         boolean unused = guard.process.signal(Signals.SIGKILL);
         unused = guard.reap();
-        throw new IOException("the guard of process %s did not begin".formatted(root.pid()));
+        throw new IOException(
+            "the guard of process %s did not begin within %s".formatted(root.pid(), limit));
       }
       return guard;
     } catch (IOException | RuntimeException e) {

@@ -244,7 +244,7 @@ final class Starter implements AutoCloseable {
         journal.writeLaunch(root);
       }
       Path entry = journal.launchFile(root);
-      guard = Guard.start(root, held, options.survivesExit(), entry, left());
+      guard = guard(root, held, entry);
       if (requests != null) {
         requests.open();
       }
@@ -264,6 +264,19 @@ final class Starter implements AutoCloseable {
       }
       if (root != null) {
         journal.removeLaunch(journal.launchFile(root));
+      }
+      throw e;
+    }
+  }
+
+  private Guard guard(ProcessIdentity root, PidDescriptor held, Path entry) throws IOException {
+    try {
+      return Guard.start(root, held, options.survivesExit(), entry, left());
+    } catch (IOException e) {
+      if (left().isZero()) {
+        OperationTimedOutException late = late();
+        late.addSuppressed(e);
+        throw late;
       }
       throw e;
     }

@@ -37,12 +37,12 @@ public final class PacketSocketPair implements AutoCloseable {
   }
 
   /**
-   * Sends a message.
+   * Sends a message. Once this is closed, its descriptor may be another thread's.
    *
-   * @return false when the other end is closed
+   * @return false when either end is closed
    */
   public boolean send(byte... message) throws NativeCallException {
-    return ours.send(message);
+    return !closed && ours.send(message);
   }
 
   /**

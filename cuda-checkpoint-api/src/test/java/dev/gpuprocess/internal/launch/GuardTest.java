@@ -1,0 +1,48 @@
+package dev.gpuprocess.internal.launch;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.gpuprocess.fixtures.Workload;
+import dev.gpuprocess.internal.linux.PidDescriptor;
+import dev.gpuprocess.report.ProcessIdentity;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.time.Duration;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Guards that do not begin. */
+class GuardTest {
+
+  @TempDir private Path directory;
+
+  /** Its socket is closed then, and the descriptor may belong to another thread already. */
+  @Test
+  void aGuardThatDoesNotAnswerInTimeIsEnded() throws IOException {
+    try (Workload idle = Workload.idle();
+        PidDescriptor held = PidDescriptor.open((int) idle.pid())) {
+      ProcessIdentity root = ProcessIdentity.of(idle.pid()).orElseThrow();
+      String message = "";
+      while (message.isEmpty()) {
+        message = late(root, held);
+      }
+      assertEquals(
+          "the guard of process %s did not begin within PT0S".formatted(root.pid()), message);
+      assertTrue(idle.isAlive());
+    }
+  }
+
+  /** Returns the message of a start without any time; empty if the guard was quicker. */
+  private String late(ProcessIdentity root, PidDescriptor held) throws IOException {
+    Guard guard;
+    try {
+      guard = Guard.start(root, held, true, directory.resolve("entry"), Duration.ZERO);
+    } catch (IOException e) {
+      return String.valueOf(e.getMessage());
+    }
+    guard.detach();
+    boolean unused = guard.reap();
+    return "";
+  }
+}
