@@ -1,11 +1,12 @@
 package dev.gpuprocess;
 
-import static java.util.concurrent.TimeUnit.SECONDS;
+import static java.util.concurrent.TimeUnit.NANOSECONDS;
 import static org.awaitility.Awaitility.await;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.JournalFiles;
 import dev.gpuprocess.contract.OutsideUse;
@@ -14,10 +15,13 @@ import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.fixtures.SimulatedGpu;
 import dev.gpuprocess.internal.call.BoundedCall;
+import dev.gpuprocess.internal.time.Deadline;
+import dev.gpuprocess.internal.time.Uninterrupted;
 import dev.gpuprocess.report.Step;
 import dev.gpuprocess.report.StepListener;
 import java.time.Duration;
 import java.util.List;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Consumer;
@@ -29,6 +33,9 @@ import org.junit.jupiter.params.provider.CsvSource;
 @OutsideUse("A13")
 @SimulatedGpu
 record ListenerErrorsTest(SimulatedDriver machine, GpuCheckpoints checkpoints, Counter counter) {
+
+  private static final String SUBJECT = "a test";
+  private static final Duration LIMIT = Duration.ofSeconds(60);
 
   private static final class Failing implements StepListener {
 
@@ -110,26 +117,26 @@ record ListenerErrorsTest(SimulatedDriver machine, GpuCheckpoints checkpoints, C
   }
 
   @Test
-  void lateUndo_throws_runsOnceAndIsCountedOnce() throws InterruptedException {
+  void lateUndo_throws_runsOnceAndIsCountedOnce() {
     AtomicInteger undone = new AtomicInteger();
-    AtomicInteger left = new AtomicInteger(1);
+    CountDownLatch end = new CountDownLatch(1);
     assertThrows(
         TimeoutException.class,
         () ->
             BoundedCall.run(
-                "a test",
+                SUBJECT,
                 "test",
                 Duration.ofMillis(1),
-                () -> {
-                  await().atMost(20, SECONDS).until(() -> GpuCheckpoints.abandonedCalls() == 1);
-                  return left.decrementAndGet();
-                },
+                () ->
+                    Uninterrupted.until(
+                        Deadline.after(LIMIT), left -> end.await(left, NANOSECONDS)),
                 (value, failed) -> {
                   undone.incrementAndGet();
                   throw new AssertionError("the undo fails");
                 }));
-    await().atMost(20, SECONDS).until(() -> GpuCheckpoints.abandonedCalls() != 1);
-    assertEquals(0, GpuCheckpoints.abandonedCalls());
+    assertTrue(BoundedCall.hangs(SUBJECT));
+    end.countDown();
+    await().atMost(LIMIT).until(() -> !BoundedCall.hangs(SUBJECT));
     assertEquals(1, undone.get());
   }
 }
