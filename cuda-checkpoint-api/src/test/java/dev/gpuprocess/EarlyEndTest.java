@@ -48,7 +48,7 @@ class EarlyEndTest {
   private static final Duration LONG = Duration.ofMinutes(2);
 
   /** The longest time of an early end on a busy machine; 100 ms on an idle one. */
-  private static final long SOON_SECONDS = 10;
+  private static final long SOON_SECONDS = 60;
 
   private final SimulatedDriver machine;
   private final GpuCheckpoints checkpoints;
@@ -243,9 +243,9 @@ class EarlyEndTest {
 
   @Test
   void lockWaitsNoLongerThanTheDeadline() {
-    counter.spin(Duration.ofSeconds(3));
+    counter.spin(Duration.ofSeconds(8));
     SuspendOptions hasty =
-        SuspendOptions.builder().lockTimeout(LONG).deadline(Duration.ofMillis(200)).build();
+        SuspendOptions.builder().lockTimeout(LONG).deadline(Duration.ofSeconds(2)).build();
     assertThrows(
         LockTimeoutException.class, () -> checkpoints.process(counter.pid()).suspend(hasty));
     assertRuns();

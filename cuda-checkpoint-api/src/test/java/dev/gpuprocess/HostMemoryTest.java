@@ -1,5 +1,6 @@
 package dev.gpuprocess;
 
+import static java.util.concurrent.TimeUnit.SECONDS;
 import static org.awaitility.Awaitility.await;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
@@ -93,7 +94,7 @@ record HostMemoryTest(SimulatedDriver machine, GpuCheckpoints checkpoints) {
     HostMemory ready = HostMemory.in(TMPFS).ready(512L << 20);
     GpuCheckpoints here = checkpoints.toBuilder().hostMemory(ready).build();
     HostMemoryPool pool = here.context().hostMemory();
-    await().until(() -> pool.readyBytes() >= 512L << 20);
+    await().atMost(120, SECONDS).until(() -> pool.readyBytes() >= 512L << 20);
     try (Pattern pattern = start(MIB)) {
       CheckpointedProcess suspended = here.process(pattern.pid()).suspend();
       assertTrue(note(suspended).contains("prepared memory"), note(suspended));
@@ -102,7 +103,7 @@ record HostMemoryTest(SimulatedDriver machine, GpuCheckpoints checkpoints) {
         long mapped = each.offset() + each.addresses().bytes();
         assertTrue(fileBytes(pattern, each) <= mapped + (2 << 20), each.toString());
       }
-      await().until(() -> pool.readyBytes() >= 512L << 20);
+      await().atMost(120, SECONDS).until(() -> pool.readyBytes() >= 512L << 20);
       suspended.resume();
       assertEquals(WHOLE, pattern.verify());
     } finally {

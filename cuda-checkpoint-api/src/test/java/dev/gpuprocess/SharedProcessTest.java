@@ -35,7 +35,7 @@ import org.junit.jupiter.api.Test;
 @SimulatedGpu
 record SharedProcessTest(SimulatedDriver machine, GpuCheckpoints checkpoints, Counter counter) {
 
-  private static final Duration HASTE = Duration.ofMillis(300);
+  private static final Duration HASTE = Duration.ofSeconds(1);
 
   private void assertRuns() {
     assertInstanceOf(RunningProcess.class, checkpoints.inspect(counter.pid()));

@@ -52,12 +52,10 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
 /** Launched processes that request snapshots, with real CRIU and the simulated driver. */
 @RequiresRoot("dumps and restores trees")
-@Timeout(180) // several JVMs or CRIUs after each other
 class AskedFromInsideTest {
 
   /** Two clients, in a and b, beside a trainer, which is the command. */

@@ -39,6 +39,7 @@ class HostileLinksTest {
   private static final int DUMPS = 3;
   private static final Duration DEADLINE = Duration.ofSeconds(15);
   private static final Duration LATEST = DEADLINE.plusSeconds(15);
+  private static final Duration RESTORE_LIMIT = Duration.ofSeconds(60);
 
   /** Opens files, gives each another name, and removes the first name. */
   private static final String JOB =
@@ -128,12 +129,13 @@ class HostileLinksTest {
     GpuCheckpointException e =
         assertThrows(
             GpuCheckpointException.class,
-            () -> site.restore(job.pid(), RestoreOptions.builder().deadline(DEADLINE).build()));
+            () ->
+                site.restore(job.pid(), RestoreOptions.builder().deadline(RESTORE_LIMIT).build()));
     assertEquals(List.of(), stranger.intruders(), e.getMessage());
     assertTrue(e.getMessage().contains("symbolic link of user 65534"), e.getMessage());
 
     stranger.run("rm files; mv away files");
-    site.restore(job.pid(), RestoreOptions.builder().deadline(DEADLINE).build());
+    site.restore(job.pid(), RestoreOptions.builder().deadline(RESTORE_LIMIT).build());
     assertTrue(ProcessIdentity.of(job.pid()).isPresent());
     assertEquals(Stranger.ID, Files.getAttribute(place.resolve("name1"), "unix:uid"));
   }
@@ -145,7 +147,7 @@ class HostileLinksTest {
     DumpDirectories site = site("site");
     site.dump(job.identity(), options().build());
     stranger.run("rm files/name1");
-    site.restore(job.pid(), RestoreOptions.builder().deadline(DEADLINE).build());
+    site.restore(job.pid(), RestoreOptions.builder().deadline(RESTORE_LIMIT).build());
     assertEquals(Stranger.ID, Files.getAttribute(place.resolve("name1"), "unix:uid"));
     assertEquals("h".repeat(4096), Files.readString(place.resolve("name1")));
   }

@@ -14,7 +14,6 @@ import org.jspecify.annotations.NullUnmarked;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
 /**
@@ -22,7 +21,6 @@ import org.junit.jupiter.api.io.TempDir;
  * the processes; GPUs and disk are the same, as simulated ones are files.
  */
 @RequiresRoot("makes namespaces")
-@Timeout(180) // several JVMs or CRIUs after each other
 @NullUnmarked
 class MigrationTest {
 

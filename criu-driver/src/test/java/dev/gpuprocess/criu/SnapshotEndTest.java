@@ -20,14 +20,17 @@ import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.image.StoredImage;
+import dev.gpuprocess.options.Timeouts;
 import dev.gpuprocess.report.Step;
 import dev.gpuprocess.report.StepListener;
+import dev.gpuprocess.survival.HeldExit;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.OptionalInt;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import org.awaitility.Awaitility;
@@ -54,6 +57,14 @@ class SnapshotEndTest {
     private final CountDownLatch reached = new CountDownLatch(1);
     private final CountDownLatch open = new CountDownLatch(1);
     private volatile String step = "";
+    private volatile Runnable atSeal = () -> {};
+
+    @Override
+    public void started(String name, int pid) {
+      if (name.equals("seal")) {
+        atSeal.run();
+      }
+    }
 
     @Override
     public void finished(Step finished) {
@@ -77,7 +88,11 @@ class SnapshotEndTest {
     RealCriu.assume();
     trainer = new Trainer(directory);
     gate = new Gate();
-    GpuCheckpoints checkpoints = trainer.checkpoints.toBuilder().listener(gate).build();
+    GpuCheckpoints checkpoints =
+        trainer.checkpoints.toBuilder()
+            .listener(gate)
+            .timeouts(Timeouts.builder().call(Duration.ofSeconds(5)).build())
+            .build();
     store = checkpoints.store(directory.resolve("images"));
     process = checkpoints.launch(trainer.options(file(), 0).build());
     awaitMore(file(), 0);
@@ -133,6 +148,26 @@ class SnapshotEndTest {
     image.resume();
     awaitMore(file(), dumped);
     assertEquals(OptionalInt.of(3), process.end(PATIENCE).orElseThrow().code());
+  }
+
+  /** As with much memory, which the kernel needs long to tear down. */
+  @Test
+  void theProcessExitsSlowly_theImageIsReturned() {
+    Path program = HeldExit.program(directory);
+    List<HeldExit> held = new CopyOnWriteArrayList<>();
+    gate.atSeal = () -> held.add(HeldExit.of(program, process.identity().pid()));
+    holdAfter("dump");
+    CompletableFuture<ProcessImage> last = CompletableFuture.supplyAsync(snapshots::dump);
+    letGo();
+    try {
+      last.join().verify();
+      assertEquals(1, held.size());
+      assertTrue(process.identity().isAlive());
+    } finally {
+      held.forEach(HeldExit::close);
+    }
+    Awaitility.await().atMost(PATIENCE).until(() -> !process.identity().isAlive());
+    assertTrue(process.isDumped());
   }
 
   @Test

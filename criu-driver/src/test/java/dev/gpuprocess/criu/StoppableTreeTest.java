@@ -49,7 +49,7 @@ class StoppableTreeTest {
     Path images = Files.createDirectory(place.resolve("images"));
     Path work = Files.createDirectory(place.resolve("work"));
     DumpOptions options =
-        DumpOptions.builder().leaveRunning(true).deadline(Duration.ofSeconds(20)).build();
+        DumpOptions.builder().leaveRunning(true).deadline(Duration.ofSeconds(60)).build();
     criu.dump(new DumpRequest(root, images, work, options), DumpListener.NONE);
   }
 

@@ -28,13 +28,13 @@ class WithoutRootTest {
 
   private static final List<String> PROPERTIES =
       List.of(
-          "junit.jupiter.execution.timeout.default=60 s",
+          "junit.jupiter.execution.timeout.default=240 s",
           "junit.jupiter.execution.timeout.thread.mode.default=SEPARATE_THREAD",
           "junit.jupiter.execution.parallel.enabled=true",
           "org.slf4j.simpleLogger.defaultLogLevel=error");
 
   @TestFactory
-  @Timeout(300)
+  @Timeout(1200)
   Stream<DynamicTest> throughASetuidCommand() throws IOException, InterruptedException {
     List<String> criu = RealCriu.command();
     try (AnotherUser user = AnotherUser.create()) {
@@ -45,7 +45,7 @@ class WithoutRootTest {
   }
 
   @TestFactory
-  @Timeout(300)
+  @Timeout(1200)
   Stream<DynamicTest> throughSudo() throws IOException, InterruptedException {
     List<String> criu = RealCriu.command();
     try (AnotherUser user = AnotherUser.create()) {

@@ -12,7 +12,7 @@ import java.nio.file.Path;
  * Keeps a process from being gone after it was killed, as a kernel does that has much memory to
  * tear down. Closing lets it go.
  */
-final class HeldExit implements AutoCloseable {
+public final class HeldExit implements AutoCloseable {
 
   private final Process holder;
 
@@ -21,12 +21,12 @@ final class HeldExit implements AutoCloseable {
   }
 
   /** Compiles the program that holds a process at its exit. */
-  static Path program(Path directory) {
+  public static Path program(Path directory) {
     return TestTools.compile(HeldExit.class, "holds-exit", directory);
   }
 
   /** From now on a killed process stays at its exit. */
-  static HeldExit of(Path program, int pid) {
+  public static HeldExit of(Path program, int pid) {
     try {
       Process holder =
           new ProcessBuilder(program.toString(), Integer.toString(pid))

@@ -112,7 +112,7 @@ final class Signals {
     try {
       return ProcFs.read(pid, "environ").orElse("");
     } catch (ProcessUnreadableException e) {
-      if (ProcFs.read(pid, "statm").orElse("0").startsWith("0 ")) {
+      if (ProcFs.read(pid, "statm").orElse("0 ").startsWith("0 ")) {
         return "";
       }
       throw e;

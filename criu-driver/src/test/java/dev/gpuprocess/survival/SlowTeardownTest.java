@@ -206,12 +206,7 @@ class SlowTeardownTest {
       GpuCheckpoints checkpoints =
           machine.checkpoints().toBuilder()
               .criu(ending(Fate.UNKNOWN, thrown))
-              .timeouts(
-                  Timeouts.builder()
-                      .lock(SHORT)
-                      .call(Duration.ofMillis(300))
-                      .transfer(SHORT)
-                      .build())
+              .timeouts(Timeouts.builder().lock(SHORT).call(SHORT).transfer(SHORT).build())
               .build();
       CheckpointedProcess suspended = checkpoints.process(subject.pid()).suspend();
       ImageKeptException kept =

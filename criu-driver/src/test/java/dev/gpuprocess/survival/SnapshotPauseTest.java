@@ -184,9 +184,9 @@ class SnapshotPauseTest {
   void aDiskThatHangsForTooLongCostsTheImageAlone() {
     GpuCheckpoints hanging =
         place.at("write", place.disk::hang).toBuilder()
-            .timeouts(Timeouts.builder().call(Duration.ofSeconds(1)).build())
+            .timeouts(Timeouts.builder().call(Duration.ofSeconds(5)).build())
             .build();
-    DumpOptions options = OPTIONS.toBuilder().deadline(Duration.ofSeconds(3)).build();
+    DumpOptions options = OPTIONS.toBuilder().deadline(Duration.ofSeconds(15)).build();
     OperationTimedOutException e =
         assertThrows(
             OperationTimedOutException.class,

@@ -5,6 +5,7 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.Fate;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageKeptException;
+import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.call.Stop;
 import dev.gpuprocess.internal.engine.Resumption;
@@ -18,6 +19,7 @@ import dev.gpuprocess.internal.engine.TreeSearch;
 import dev.gpuprocess.internal.engine.VerbOutcome;
 import dev.gpuprocess.internal.image.ImageDirectory;
 import dev.gpuprocess.internal.launch.LaunchedRoot;
+import dev.gpuprocess.internal.proc.ProcessUnreadableException;
 import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.internal.time.WorkLimit;
@@ -33,6 +35,8 @@ import java.util.function.Function;
 import java.util.function.Supplier;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Suspends a running process and dumps it, as one operation. After a snapshot the process is
@@ -40,6 +44,8 @@ import org.jspecify.annotations.Nullable;
  * the process is resumed.
  */
 public final class RunningDump {
+
+  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
   private final StateHandle self;
   private final String verb;
@@ -218,10 +224,20 @@ public final class RunningDump {
     try (LaunchedRoot.DumpInProgress dump = LaunchedRoot.dumping(tree.root)) {
       ImageDirectory image = publishedOrResumed(operation, written);
       dump.done();
-      tree.kill();
+      kill();
       int unused = tree.advance();
       tree.forget();
       return image;
+    }
+  }
+
+  /** A process that exits slowly does not make its image less complete. */
+  private void kill() {
+    try {
+      tree.kill();
+    } catch (OperationTimedOutException | ProcessUnreadableException e) {
+      LOG.warn(
+          "process {} was killed and is not gone yet; its image is complete", tree.root.pid(), e);
     }
   }
 

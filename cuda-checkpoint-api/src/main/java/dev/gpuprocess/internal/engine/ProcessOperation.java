@@ -6,6 +6,7 @@ import dev.gpuprocess.cuda.CudaResult;
 import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.NotCudaProcessException;
 import dev.gpuprocess.error.OperationInProgressException;
@@ -15,7 +16,6 @@ import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.call.StateReading;
 import dev.gpuprocess.internal.call.Stop;
 import dev.gpuprocess.internal.context.EngineContext;
-import dev.gpuprocess.internal.proc.ProcessUnreadableException;
 import dev.gpuprocess.internal.proc.Standstill;
 import dev.gpuprocess.internal.reservation.Reservation;
 import dev.gpuprocess.internal.state.ProcessLock;
@@ -227,9 +227,7 @@ public final class ProcessOperation {
         return null;
       }
       return ask().value();
-    } catch (OperationTimedOutException
-        | OperationInProgressException
-        | ProcessUnreadableException e) {
+    } catch (GpuCheckpointException e) {
       LOG.debug("the state of process {} cannot be read", pid(), e);
       return null;
     }

@@ -60,7 +60,12 @@ final class SaveMemory implements AutoCloseable {
     }
     SaveMemory memory = new SaveMemory(context, copies);
     if (context.hostMemory().isUsed() && !needs.isEmpty()) {
-      operation.members().get(0).steps().runNoted("prepare", 0, () -> memory.take(needs));
+      try {
+        operation.members().get(0).steps().runNoted("prepare", 0, () -> memory.take(needs));
+      } catch (RuntimeException | Error e) {
+        memory.close();
+        throw e;
+      }
     }
     return memory;
   }

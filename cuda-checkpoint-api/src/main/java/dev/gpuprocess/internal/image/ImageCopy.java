@@ -174,6 +174,8 @@ public final class ImageCopy implements AutoCloseable {
       } catch (IOException e) {
         try (made) {
           made.remove();
+        } catch (IOException notRemoved) {
+          e.addSuppressed(notRemoved);
         }
         throw e;
       }

@@ -48,16 +48,20 @@ final class StagingDirectory implements AutoCloseable {
     Files.createDirectory(
         path, PosixFilePermissions.asFileAttribute(DurableFiles.PRIVATE_DIRECTORY));
     PinnedDirectory staging = null;
+    StagingDirectory made = null;
     try {
       staging = parent.child(name);
       requirePrivate(staging);
       if (!DurableFiles.list(staging.path()).isEmpty()) {
         throw replaced(staging.name());
       }
-      StagingDirectory made = new StagingDirectory(parent, staging, name);
+      made = new StagingDirectory(parent, staging, name);
       DurableFiles.createDirectory(made.images());
       return made;
     } catch (IOException e) {
+      if (made != null) {
+        made.lease.close(); // it changes the descriptor, which may be another thread's once closed
+      }
       if (staging != null) {
         staging.close();
       }

@@ -132,14 +132,12 @@ public final class LaunchedRoot {
         launched.watch(launched.lifetime);
         return launched;
       }
-    } catch (RuntimeException | Error e) {
-      if (requests != null) {
-        requests.close();
-      }
-      throw e;
     } catch (IOException e) {
       throw notStarted(options, e);
     } finally {
+      if (requests != null && !started) {
+        requests.close();
+      }
       if (jobFile != null && !started) {
         jobFile.ended();
       }

@@ -159,12 +159,16 @@ final class Lifetime {
     if (there != null && inImage) {
       there.detach();
     }
-    while (there != null && !there.reap() && !inImage) {
-      there = startGuard(limit);
-      guard = there;
+    try {
+      while (there != null && !there.reap() && !inImage) {
+        there = startGuard(limit);
+        guard = there;
+      }
+      // Otherwise a recovery finds by it what is left of the session.
+      journal.removeLaunch(journal.launchFile(root));
+    } finally {
+      Orphans.reap(root.pid());
+      held.close();
     }
-    journal.removeLaunch(journal.launchFile(root));
-    Orphans.reap(root.pid());
-    held.close();
   }
 }

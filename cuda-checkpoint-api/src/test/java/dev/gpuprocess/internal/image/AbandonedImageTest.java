@@ -2,9 +2,11 @@ package dev.gpuprocess.internal.image;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.RequiresRoot;
+import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.internal.linux.DirectoryMaker;
 import dev.gpuprocess.internal.linux.PinnedDirectory;
 import dev.gpuprocess.internal.linux.StagingName;
@@ -157,6 +159,20 @@ class AbandonedImageTest {
       assertEquals(1, leases(parent).size());
     }
     Awaitility.await().until(() -> leases(parent).isEmpty());
+  }
+
+  /** The staging directory gets the last file number, and its directory for CRIU none. */
+  @Test
+  @RequiresRoot("mounts a file system")
+  void anImageThatCannotBeBegunHasNoLease(@TempDir Path directory) throws Exception {
+    try (Mount mount = Mount.tmpfs(directory.resolve("few"), "1m,nr_inodes=2")) {
+      Path parent = mount.path();
+      assertThrows(
+          ImageException.class,
+          () -> StagedImage.create(parent.resolve("job"), TestImages.PROCESS, 0, null).close());
+      assertEquals(List.of(), AbandonedImage.in(parent));
+      Awaitility.await().until(() -> leases(parent).isEmpty());
+    }
   }
 
   private static Set<String> leases(Path parent) {

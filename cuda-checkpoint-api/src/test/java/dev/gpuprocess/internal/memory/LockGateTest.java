@@ -258,7 +258,7 @@ class LockGateTest {
         write(memory, wait + 8, page.entries().get(0).returnAddress());
       }
       CallsUnderWay calls = new CallsUnderWay(identity(poller), memory, List.of(page));
-      assertEquals(List.of(), calls.await(ProcFs.memory(poller.pid()), Duration.ofMillis(500)));
+      assertEquals(List.of(), calls.await(ProcFs.memory(poller.pid()), Duration.ofMillis(1500)));
       assertEquals(CudaResult.SUCCESS, cuda.unlock(pid(poller)));
       LockGate.remove(identity(poller));
       assertPollsOn(poller);

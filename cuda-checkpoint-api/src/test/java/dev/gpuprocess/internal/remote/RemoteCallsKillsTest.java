@@ -13,7 +13,7 @@ import org.junit.jupiter.api.Timeout;
 class RemoteCallsKillsTest {
 
   @Test
-  @Timeout(240)
+  @Timeout(900)
   void aProcessSurvivesTheControllersThatBorrowItsThreads() throws Exception {
     int kills = Integer.getInteger("gpuprocess.remote.kills", 10);
 

@@ -151,9 +151,14 @@ final class LaunchCommand extends CliCommand {
     if (copier == null) {
       return;
     }
+    // After a cancellation too, what the command has printed by then is copied.
+    boolean interrupted = Thread.interrupted();
     try {
       copier.join(LOOK.toMillis()); // a descendant may hold the pipe open
     } catch (InterruptedException e) {
+      interrupted = true;
+    }
+    if (interrupted) {
       Thread.currentThread().interrupt();
     }
   }
