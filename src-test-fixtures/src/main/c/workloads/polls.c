@@ -29,6 +29,7 @@ static struct {
 static CUfunction spin;
 static CUcontext context;
 static _Atomic uint64_t polls, errors;
+static _Atomic int polling;
 
 struct work {
   CUstream stream;
@@ -86,6 +87,7 @@ static void *poll_for_ever(void *kind) {
   cuda_must(api.event_record(work.start, work.stream), "cuEventRecord");
   cuda_must(api.event_record(work.end, work.stream), "cuEventRecord");
   cuda_must(api.stream_synchronize(work.stream), "cuStreamSynchronize");
+  atomic_fetch_add(&polling, 1);
   for (unsigned i = 0;; i++) {
     poll_once((int)(intptr_t)kind, &work);
     if (i % 64 == 0) usleep(200);
@@ -114,6 +116,8 @@ void polls_start(int threads) {
     pthread_t thread;
     if (pthread_create(&thread, NULL, poll_for_ever, (void *)kind) != 0) exit(3);
   }
+  /* A lock that came before would keep out the calls with which a thread begins, and it would never poll. */
+  while (atomic_load(&polling) < threads) usleep(1000);
 }
 
 int polls_answer(const char *request, char *reply) {
