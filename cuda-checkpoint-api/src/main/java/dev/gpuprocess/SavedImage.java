@@ -98,7 +98,7 @@ abstract sealed class SavedImage permits ProcessImage, AmdImage {
    *     truncated or altered; with reason NOT_TRUSTED when another user could have written it
    */
   public final void verify() {
-    verify(new Cancellation());
+    directory.verify();
   }
 
   /**

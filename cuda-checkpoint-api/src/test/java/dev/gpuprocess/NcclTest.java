@@ -194,7 +194,7 @@ class NcclTest {
     }
   }
 
-  /** Such as a PyTorch process that trains on two GPUs by itself and has forked data loaders. */
+  /** Such as a PyTorch process that trains on two GPUs and has forked data loaders. */
   @Test
   void aForkedChildIsNoRank() {
     try (Counter alone = talking(Map.of(), 0)) {

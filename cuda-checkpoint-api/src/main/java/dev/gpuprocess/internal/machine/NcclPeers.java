@@ -124,7 +124,7 @@ public record NcclPeers(List<Integer> processes, List<String> missing) {
     Set<Long> seen = new HashSet<>();
     for (int candidate : candidates) {
       each.run();
-      // A forked child, such as a data loader, has its parent's sockets alone and is no rank.
+      // A forked child, such as a data loader, has only its parent's sockets and is not a rank.
       if (hasLoaded(candidate, each) && seen.addAll(communicators(candidate))) {
         Map<String, String> variables = Environment.of(candidate, OF_RANKS);
         if (!variables.getOrDefault(RANKS, "").equals("1")) {

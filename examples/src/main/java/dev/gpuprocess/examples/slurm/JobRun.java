@@ -268,8 +268,7 @@ public final class JobRun {
       nodes.add(before);
     }
     log.accept("requeued without %s: %s".formatted(nodes, scontrol.exclude(job, nodes).line()));
-    boolean unused = events.awaitTerm(REQUEUE_WAIT);
-    return REQUEUED;
+    return awaitTerm();
   }
 
   /** Returns the nodes that failed: at least this one, even if the records cannot be used. */
@@ -378,10 +377,13 @@ public final class JobRun {
       return OptionalInt.empty();
     }
     // Slurm itself requeues only at the end of GraceTime, and not for a time limit.
-    if (record.isRequeued() || requeue(signal.nanos() + settings.grace().toNanos())) {
-      boolean unused = events.awaitTerm(REQUEUE_WAIT);
-    }
-    return OptionalInt.of(REQUEUED);
+    boolean isQueued = record.isRequeued() || requeue(signal.nanos() + settings.grace().toNanos());
+    return OptionalInt.of(isQueued ? awaitTerm() : REQUEUED);
+  }
+
+  private int awaitTerm() throws InterruptedException {
+    boolean unused = events.awaitTerm(REQUEUE_WAIT);
+    return REQUEUED;
   }
 
   /**

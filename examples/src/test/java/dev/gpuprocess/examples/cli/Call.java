@@ -50,16 +50,19 @@ record Call(int code, String out, String err) {
    */
   static List<String> program(
       SimulatedDriver driver, GpuCheckpoints machine, List<String> options, Object... args) {
-    List<String> all =
-        new ArrayList<>(
-            List.of(
-                "-Dgpuprocess.driver.dir=" + driver.directory(),
-                "-Dgpuprocess.state.dir=" + machine.stateDirectory()));
+    List<String> all = new ArrayList<>(properties(driver, machine));
     all.addAll(options);
     return TestJvm.command(all, Main.class, words(args).toArray(String[]::new));
   }
 
-  private static List<String> words(Object... args) {
+  /** Returns the options of a JVM that uses a simulated driver and the journal of a machine. */
+  static List<String> properties(SimulatedDriver driver, GpuCheckpoints machine) {
+    return List.of(
+        "-Dgpuprocess.driver.dir=" + driver.directory(),
+        "-Dgpuprocess.state.dir=" + machine.stateDirectory());
+  }
+
+  static List<String> words(Object... args) {
     return Stream.of(args).map(Object::toString).toList();
   }
 

@@ -48,17 +48,11 @@ class PackagedIT {
   }
 
   private List<String> command(String jar, Object... arguments) {
-    List<String> words =
-        new ArrayList<>(
-            List.of(
-                Path.of(System.getProperty("java.home"), "bin", "java").toString(),
-                "-Dgpuprocess.driver.dir=" + driver.directory(),
-                "-Dgpuprocess.state.dir=" + machine.stateDirectory(),
-                "-jar",
-                jar(jar)));
-    for (Object argument : arguments) {
-      words.add(argument.toString());
-    }
+    List<String> words = new ArrayList<>();
+    words.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
+    words.addAll(Call.properties(driver, machine));
+    words.addAll(List.of("-jar", jar(jar)));
+    words.addAll(Call.words(arguments));
     return words;
   }
 

@@ -131,6 +131,12 @@ class JobRunTest {
         });
   }
 
+  private Run launchedSleep(GpuCheckpoints machine) throws Exception {
+    Run run = run(machine, 0, List.of("sleep", "1000"));
+    assertTrue(Await.until(PATIENCE, () -> launchedPid() > 0), log::toString);
+    return run;
+  }
+
   private long launchedPid() {
     return log.stream()
         .map(LAUNCHED::matcher)
@@ -234,8 +240,7 @@ class JobRunTest {
   /** The job may be requeued, and then an image is all that is left of it. */
   @Test
   void sigtermWithoutAnAnswerOfTheControllerLeavesAnImage(GpuCheckpoints machine) throws Exception {
-    Run run = run(machine, 0, List.of("sleep", "1000"));
-    assertTrue(Await.until(PATIENCE, () -> launchedPid() > 0), log::toString);
+    Run run = launchedSleep(machine);
     controller.loseAnswers();
     run.events().signalled("TERM");
     assertEquals(JobRun.REQUEUED, run.await(), log::toString);
@@ -412,8 +417,7 @@ class JobRunTest {
   /** If this process ended without it, the job would have failed, with its command in an image. */
   @Test
   void requeuesWhenTheControllerAnswersAgain(GpuCheckpoints machine) throws Exception {
-    Run run = run(machine, 0, List.of("sleep", "1000"));
-    assertTrue(Await.until(PATIENCE, () -> launchedPid() > 0), log::toString);
+    Run run = launchedSleep(machine);
     controller.goAway();
     run.events().signalled("USR1");
     assertTrue(Await.until(PATIENCE, () -> isLogged("is not requeued yet")), log::toString);
