@@ -214,7 +214,7 @@ class RoomWaitTest {
   /** The driver may be slow for a moment, and the process would stay checkpointed for that. */
   @Test
   void oneLookThatIsNotAnswered_doesNotEndIt() throws InterruptedException {
-    Timeouts hasty = Timeouts.builder().transfer(Duration.ofSeconds(1)).build();
+    Timeouts hasty = Timeouts.builder().transfer(Duration.ofSeconds(3)).build();
     CheckpointedProcess found =
         (CheckpointedProcess)
             room.checkpoints(state, full).toBuilder()
@@ -223,7 +223,7 @@ class RoomWaitTest {
                 .inspect(pattern.pid());
     Waiter waiter = new Waiter(() -> found.resume(FOR_EVER));
     room.machine.faults(
-        Fault.in("cuCheckpointProcessGetState").call(1).hangs(Duration.ofMillis(1500)));
+        Fault.in("cuCheckpointProcessGetState").call(1).hangs(Duration.ofSeconds(4)));
     int asked = full.asked.get();
     await().atMost(30, SECONDS).until(() -> full.asked.get() > asked + 2);
     room.machine.clearFaults();

@@ -10,6 +10,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.gpuprocess.contract.Descriptors;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.error.CriuException;
+import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.error.OperationTimedOutException;
@@ -232,6 +233,24 @@ class BadCriuTest {
     // It has our word that the images are good, kills the tree, and dies before it can say so.
     dump("notify('post-dump') or exit 1; kill 'KILL', " + workload.pid() + "; kill 'KILL', $$");
     assertFalse(workload.identity().isAlive());
+  }
+
+  @Test
+  void listenerTimesOut_isAReasonToTryAgain() {
+    DumpListener slow =
+        new DumpListener() {
+          @Override
+          public void postDump() {
+            throw new OperationTimedOutException("it is a test", Failure.of("seal", NOBODY));
+          }
+        };
+    OperationTimedOutException e =
+        assertThrows(
+            OperationTimedOutException.class,
+            () -> dump("notify('post-dump') or exit 1", DumpDirectories.PATIENCE, slow));
+    assertTrue(e.getMessage().contains("the process runs on: it is a test"), e.getMessage());
+    assertInstanceOf(CriuException.class, e.getCause());
+    workload.assertGoesOn();
   }
 
   @Test

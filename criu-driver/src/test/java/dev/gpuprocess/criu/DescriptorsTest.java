@@ -30,6 +30,13 @@ class DescriptorsTest {
     assertTrue(Integer.parseInt(said.replaceAll("(?s).*" + Descriptorless.REFUSED, "")) > 3, said);
   }
 
+  @Test
+  void criuThatHangsIsKilled(@TempDir Path directory) {
+    Path hangs = FakeCriu.create(directory, "sleep 1000 while 1");
+    String said = starved(DescriptorlessKill.class, List.of(hangs.toString()));
+    assertTrue(said.endsWith(DescriptorlessKill.ENDED + "signal 9"), said);
+  }
+
   private static String starved(Class<?> program, List<String> arguments) {
     return Command.of(
             TestJvm.commandBy(Hoard.launcher(), program, arguments.toArray(String[]::new))

@@ -1,5 +1,7 @@
 package dev.gpuprocess.internal.launch;
 
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.internal.linux.ChildStart;
 import dev.gpuprocess.internal.linux.NativeCallException;
 import dev.gpuprocess.internal.linux.PacketSocketPair;
@@ -25,6 +27,9 @@ final class Guard {
   private static final byte KILL = 'k';
   private static final byte DETACH = 'l';
 
+  /** The time that a killed guard may take to exit. */
+  private static final Duration KILL_LIMIT = Duration.ofSeconds(10);
+
   private final PacketSocketPair socket;
   private final PidDescriptor process;
   private boolean exited;
@@ -42,7 +47,8 @@ final class Guard {
    * @param survivesExit whether the process stays alive when this JVM exits
    * @param entry the process's file in the journal; the guard removes it after it has killed the
    *     process because this JVM exited
-   * @throws IOException when it cannot be started, or does not answer in time
+   * @throws IOException when it cannot be started, or is killed before it answers
+   * @throws OperationTimedOutException when it does not answer in time
    */
   static Guard start(
       ProcessIdentity root, PidDescriptor held, boolean survivesExit, Path entry, Duration limit)
@@ -67,13 +73,16 @@ final class Guard {
               socket);
       Guard guard = new Guard(socket, PidDescriptor.open(pid));
       Optional<byte[]> answer = socket.receive(limit);
-      if (answer.isEmpty() || answer.get().length != 1 || answer.get()[0] != READY) {
-        boolean unused = guard.process.signal(Signals.SIGKILL);
-        unused = guard.reap();
-        throw new IOException(
-            "the guard of process %s did not begin within %s".formatted(root.pid(), limit));
+      if (answer.isPresent() && answer.get().length == 1 && answer.get()[0] == READY) {
+        return guard;
       }
-      return guard;
+      boolean unused = guard.awaitEnd(Duration.ZERO);
+      if (answer.isEmpty()) {
+        throw new OperationTimedOutException(
+            "the guard of process %s did not begin within %s".formatted(root.pid(), limit),
+            Failure.of("guard", root.pid()));
+      }
+      throw new IOException("the guard of process %s was killed".formatted(root.pid()));
     } catch (IOException | RuntimeException e) {
       // Otherwise a guard that was started takes the closed socket for the exit of this JVM.
       boolean unused = socket.send(DETACH);
@@ -88,13 +97,17 @@ final class Guard {
   }
 
   /**
-   * Waits until it has exited, and kills it at the end of the limit.
+   * Waits until it has exited, kills it at the end of the limit, and reaps it. To be called once.
    *
    * @return false if it was killed
    */
   boolean awaitEnd(Duration limit) throws NativeCallException {
     if (!process.awaitEnd(limit)) {
       boolean unused = process.signal(Signals.SIGKILL);
+      if (!process.awaitEnd(KILL_LIMIT)) {
+        release(); // a zombie stays once the kernel lets it exit
+        return false;
+      }
     }
     return reap();
   }
@@ -127,18 +140,22 @@ final class Guard {
   }
 
   /**
-   * Waits until it has exited, and reaps it. To be called once.
+   * Waits until it has exited, without a limit, and reaps it. To be called once.
    *
    * @return false if it was killed
    */
   boolean reap() throws NativeCallException {
     process.awaitEnd();
-    synchronized (this) {
-      exited = true;
-      socket.close();
+    try {
+      return process.reap().filter(status -> status.signal() > 0).isEmpty();
+    } finally {
+      release();
     }
-    boolean exited = process.reap().filter(status -> status.signal() > 0).isEmpty();
+  }
+
+  private synchronized void release() {
+    exited = true;
+    socket.close();
     process.close();
-    return exited;
   }
 }

@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.launch;
 
+import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.state.Journal;
 import dev.gpuprocess.report.ProcessIdentity;
@@ -70,6 +71,7 @@ public final class LaunchedRestore {
    * Starts the guard. CRIU has made the tree, and does not let it run before this returns.
    *
    * @throws IOException when the process cannot be guarded
+   * @throws OperationTimedOutException when its guard does not begin in time
    */
   public void guard(int pid) throws IOException {
     ProcessIdentity root =

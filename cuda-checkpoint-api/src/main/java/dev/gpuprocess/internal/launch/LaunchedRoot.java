@@ -269,7 +269,8 @@ public final class LaunchedRoot {
    *
    * @param grace the time between SIGTERM and SIGKILL
    * @return false if it is in an image, and nothing was done
-   * @throws OperationTimedOutException when one of its processes does not exit
+   * @throws OperationTimedOutException when one of its processes does not exit, or the guard that
+   *     was to end them was killed and no other could be started
    */
   public boolean end(Duration grace) {
     Lifetime now;
@@ -316,7 +317,10 @@ public final class LaunchedRoot {
   private void order(Lifetime to, Order order) throws IOException {
     if (!Polling.until(
         limit, () -> isGiven(to, order) || await(Duration.ZERO, () -> to.isReaped))) {
-      throw new IOException("its guard process has exited");
+      throw new OperationTimedOutException(
+          "process %s and its session are not ended: their guard was killed, and no other could be started within %s; the log says why"
+              .formatted(to.root.pid(), limit),
+          Failure.of("end", to.root.pid()));
     }
   }
 

@@ -1,11 +1,13 @@
 package dev.gpuprocess.internal.launch;
 
+import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.internal.linux.ExitStatus;
 import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.internal.linux.NativeCallException;
 import dev.gpuprocess.internal.linux.PidDescriptor;
 import dev.gpuprocess.internal.linux.Processes;
 import dev.gpuprocess.internal.state.Journal;
+import dev.gpuprocess.internal.time.Uninterrupted;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.time.Duration;
@@ -24,6 +26,9 @@ final class Lifetime {
 
   /** The time between two attempts to start a guard. */
   private static final Duration NEXT_ATTEMPT = Duration.ofSeconds(1);
+
+  /** The time that a killed process and its session may take to exit. */
+  private static final Duration KILL_LIMIT = Duration.ofSeconds(60);
 
   /** The state of the root. */
   enum State {
@@ -68,6 +73,7 @@ final class Lifetime {
    * Begins the lifetime of a process that is being restored, with its guard.
    *
    * @throws IOException when the process has exited already, or cannot be guarded
+   * @throws OperationTimedOutException when its guard does not begin in time
    */
   static Lifetime restored(
       ProcessIdentity root, boolean survivesExit, Journal journal, Duration limit)
@@ -95,7 +101,7 @@ final class Lifetime {
     Guard there = guard;
     if (there != null) {
       boolean unused = there.kill();
-      unused = there.reap();
+      unused = there.awaitEnd(KILL_LIMIT);
     }
     journal.removeLaunch(journal.launchFile(root));
     Optional<ExitStatus> unusedStatus = held.reap();
@@ -135,7 +141,7 @@ final class Lifetime {
     guard = null;
     try {
       guard = startGuard(limit);
-    } catch (IOException e) {
+    } catch (IOException | RuntimeException e) {
       LOG.warn("process {} is not guarded: {}", root.pid(), e.getMessage());
     }
   }
@@ -161,8 +167,11 @@ final class Lifetime {
     }
     try {
       while (there != null && !there.reap() && !inImage) {
-        there = startGuard(limit);
-        guard = there;
+        replaceGuard(limit);
+        for (there = guard; there == null; there = guard) {
+          Uninterrupted.pause(NEXT_ATTEMPT.toNanos());
+          replaceGuard(limit);
+        }
       }
       // Otherwise a recovery finds by it what is left of the session.
       journal.removeLaunch(journal.launchFile(root));

@@ -251,19 +251,14 @@ final class Starter implements AutoCloseable {
       go(socket, held);
       return new Started(root, held, guard, given(output), given(error));
     } catch (IOException | RuntimeException e) {
-      kill(held);
       socket.close();
-      if (options.isolated()) {
-        // A starter that was killed may have left a child whose pid it had not sent.
-        Orphans.awaitAndReap(starter, KILL_LIMIT);
-      }
-      if (guard != null) {
-        // The command may be running, and have children.
-        boolean unused = guard.kill();
-        unused = guard.reap();
-      }
-      if (root != null) {
-        journal.removeLaunch(journal.launchFile(root));
+      try (PidDescriptor abandoned = held) {
+        end(abandoned, starter, guard);
+        if (root != null) {
+          journal.removeLaunch(journal.launchFile(root));
+        }
+      } catch (IOException | RuntimeException left) {
+        e.addSuppressed(left);
       }
       throw e;
     }
@@ -272,13 +267,30 @@ final class Starter implements AutoCloseable {
   private Guard guard(ProcessIdentity root, PidDescriptor held, Path entry) throws IOException {
     try {
       return Guard.start(root, held, options.survivesExit(), entry, left());
-    } catch (IOException e) {
-      if (left().isZero()) {
-        OperationTimedOutException late = late();
-        late.addSuppressed(e);
-        throw late;
-      }
-      throw e;
+    } catch (OperationTimedOutException e) {
+      OperationTimedOutException late = late();
+      late.addSuppressed(e);
+      throw late;
+    }
+  }
+
+  /** Ends a process that was not started completely, its guard, and what they have started. */
+  private void end(PidDescriptor held, int starter, @Nullable Guard guard)
+      throws NativeCallException {
+    boolean unused = held.signal(Signals.SIGKILL);
+    if (guard != null) {
+      // The command may be running, and have children.
+      unused = guard.kill();
+    }
+    if (held.awaitEnd(KILL_LIMIT)) {
+      Optional<ExitStatus> unusedStatus = held.reap();
+    }
+    if (options.isolated()) {
+      // A starter that was killed may have left a child whose pid it had not sent.
+      Orphans.awaitAndReap(starter, KILL_LIMIT);
+    }
+    if (guard != null) {
+      unused = guard.awaitEnd(KILL_LIMIT);
     }
   }
 
@@ -308,7 +320,7 @@ final class Starter implements AutoCloseable {
 
   private OperationTimedOutException late() {
     return new OperationTimedOutException(
-        "%s did not start within %s, and was killed: find out why its directory, its files or its program are not available"
+        "%s did not start within %s, and is being killed: find out why its directory, its files or its program are not available"
             .formatted(options.command().get(0), limit),
         Failure.of("launch", 0));
   }
@@ -323,14 +335,6 @@ final class Starter implements AutoCloseable {
       throw late();
     }
     Optional<ExitStatus> unused = held.reap();
-  }
-
-  private static void kill(PidDescriptor held) throws NativeCallException {
-    boolean unused = held.signal(Signals.SIGKILL);
-    if (held.awaitEnd(KILL_LIMIT)) {
-      Optional<ExitStatus> unusedStatus = held.reap();
-    }
-    held.close();
   }
 
   /** Closes the child's ends of the pipes, and pipes that were not given to the caller. */

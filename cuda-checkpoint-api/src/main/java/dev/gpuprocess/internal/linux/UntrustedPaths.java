@@ -130,23 +130,53 @@ public final class UntrustedPaths {
 
   /**
    * Works on a thread of its own: credentials belong to a thread, and a hung file system blocks it.
+   * What the work opened too late for the caller is closed.
    */
   private static <T> T within(
       Duration limit, UntrustedPaths paths, IoFunction<UntrustedPaths, T> work) throws IOException {
-    FutureTask<T> task = new FutureTask<>(() -> work.apply(paths));
+    FutureTask<T> task =
+        new FutureTask<>(() -> work.apply(paths)) {
+          @Override
+          protected void set(T result) {
+            super.set(result);
+            if (isCancelled()) {
+              closeUnwanted(result);
+            }
+          }
+        };
     Thread thread = new Thread(task, "gpuprocess files of a job");
     thread.setDaemon(true);
     thread.start();
     try {
       return Uninterrupted.<T, Exception>until(
-          Deadline.after(limit), left -> task.get(left, TimeUnit.NANOSECONDS));
+          Deadline.after(limit), left -> awaited(task, left, paths));
     } catch (TimeoutException e) {
-      paths.abandoned = true;
       throw new IOException("a file system did not answer within " + limit, e);
     } catch (ExecutionException e) {
       throw rethrown(e.getCause());
     } catch (Exception e) {
       throw new IOException(e);
+    }
+  }
+
+  /** Returns the result of a task; at the end of the time, abandons it unless it has ended. */
+  private static <T> T awaited(FutureTask<T> task, long nanos, UntrustedPaths paths)
+      throws Exception {
+    try {
+      return task.get(nanos, TimeUnit.NANOSECONDS);
+    } catch (TimeoutException e) {
+      paths.abandoned = true;
+      if (task.cancel(false)) {
+        throw e;
+      }
+      return task.get();
+    }
+  }
+
+  private static void closeUnwanted(@Nullable Object result) {
+    Object opened = result instanceof Optional<?> found ? found.orElse(null) : result;
+    if (opened instanceof OpenedFile file) {
+      file.close();
     }
   }
 

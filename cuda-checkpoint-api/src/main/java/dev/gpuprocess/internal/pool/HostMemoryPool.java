@@ -204,7 +204,18 @@ public final class HostMemoryPool implements AutoCloseable {
     }
     Thread maker = new Thread(this::fill, "gpuprocess-host-memory");
     maker.setDaemon(true);
-    maker.start();
+    try {
+      maker.start();
+    } catch (OutOfMemoryError e) {
+      notMade(e); // the machine allows no more threads
+    }
+  }
+
+  private void notMade(Throwable why) {
+    LOG.info("no host memory is kept ready: {}", why.getMessage());
+    synchronized (ready) {
+      making = false;
+    }
   }
 
   private long missing() {
@@ -235,11 +246,8 @@ public final class HostMemoryPool implements AutoCloseable {
           }
         }
       }
-    } catch (IOException | RuntimeException e) {
-      LOG.info("no host memory is kept ready: {}", e.getMessage());
-      synchronized (ready) {
-        making = false;
-      }
+    } catch (IOException | RuntimeException | OutOfMemoryError e) {
+      notMade(e);
     }
   }
 

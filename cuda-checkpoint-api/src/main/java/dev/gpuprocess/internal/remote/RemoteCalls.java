@@ -98,11 +98,8 @@ public final class RemoteCalls {
 
   private <T> T run(RemoteWork<RemoteThread, T> work) throws UntraceableException, IOException {
     Suitability.check(process);
-    RemoteThread borrowed = find();
-    try {
+    try (RemoteThread borrowed = find()) {
       return work.with(borrowed);
-    } finally {
-      borrowed.restoreAndDetach();
     }
   }
 

@@ -14,7 +14,7 @@ import java.util.OptionalLong;
  * between the calls, and all its signals are blocked; the calls must not wait. Valid during a
  * {@link RemoteWork}, on the thread that does the work.
  */
-public final class RemoteThread {
+public final class RemoteThread implements AutoCloseable {
 
   private static final long ALL_SIGNALS = -1;
   private static final int MOST_RESTARTS = 100;
@@ -127,7 +127,7 @@ public final class RemoteThread {
 
   private long once(SystemCall call, long... arguments)
       throws UntraceableException, NativeCallException {
-    return at(target.gadgets().call(), call, arguments);
+    return at(target.gadgets().call(), deadline, call, arguments);
   }
 
   /**
@@ -144,11 +144,11 @@ public final class RemoteThread {
       int to = Math.min(words.size(), from + StoreRoutine.MOST);
       byte[] list = StoreRoutine.list(words.subList(from, to));
       long address = frames.write(list);
-      at(routine, SystemCall.GETPID, 0, 0, 0, 0, address, address + list.length);
+      at(routine, deadline, SystemCall.GETPID, 0, 0, 0, 0, address, address + list.length);
     }
   }
 
-  private long at(long instruction, SystemCall call, long... arguments)
+  private long at(long instruction, Deadline until, SystemCall call, long... arguments)
       throws UntraceableException, NativeCallException {
     // From here on the thread returns to its own state without us.
     thread.setRegisters(own.registers().calling(instruction, frames.head(), call, arguments));
@@ -157,8 +157,8 @@ public final class RemoteThread {
       thread.blockSignals(ALL_SIGNALS);
     }
     lost = true; // unless it stops again
-    boolean entered = thread.toSystemCall(deadline);
-    boolean made = entered && thread.toSystemCall(deadline);
+    boolean entered = thread.toSystemCall(until);
+    boolean made = entered && thread.toSystemCall(until);
     lost = false;
     if (!made) {
       throw new UntraceableException(
@@ -239,7 +239,8 @@ public final class RemoteThread {
   void restore() throws UntraceableException, NativeCallException {
     while (!lost && frames.hasCalls()) {
       ReturnFrames.Call call = frames.take();
-      once(call.call(), call.arguments());
+      // The deadline of the work may have passed.
+      at(target.gadgets().call(), Deadline.after(PATIENCE), call.call(), call.arguments());
     }
     if (restored || lost) {
       return;
@@ -253,7 +254,8 @@ public final class RemoteThread {
   }
 
   /** Restores the thread and lets it continue. */
-  void restoreAndDetach() throws UntraceableException, NativeCallException {
+  @Override
+  public void close() throws UntraceableException, NativeCallException {
     restore();
     if (!lost) {
       thread.detach();

@@ -3,6 +3,7 @@ package dev.gpuprocess.internal.launch;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.fixtures.Workload;
 import dev.gpuprocess.internal.linux.PidDescriptor;
 import dev.gpuprocess.report.ProcessIdentity;
@@ -38,7 +39,7 @@ class GuardTest {
     Guard guard;
     try {
       guard = Guard.start(root, held, true, directory.resolve("entry"), Duration.ZERO);
-    } catch (IOException e) {
+    } catch (OperationTimedOutException e) {
       return String.valueOf(e.getMessage());
     }
     guard.detach();

@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.linux;
 
+import static org.awaitility.Awaitility.await;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
@@ -10,7 +11,9 @@ import dev.gpuprocess.contract.Stranger;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.internal.proc.FileNode;
 import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.internal.time.IoSupplier;
+import dev.gpuprocess.internal.time.Uninterrupted;
 import java.io.ByteArrayInputStream;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
@@ -283,6 +286,40 @@ class UntrustedPathsTest {
     gate.countDown();
     assertEquals(CancellationException.class, end.get(20, TimeUnit.SECONDS).getClass());
     assertFalse(Files.exists(late));
+  }
+
+  /** The caller has gone on without it. */
+  @Test
+  void whatIsOpenedTooLateIsClosed() throws Exception {
+    Files.writeString(file, "of the user");
+    CountDownLatch gate = new CountDownLatch(1);
+    CompletableFuture<OpenedFile> late = new CompletableFuture<>();
+    IOException e =
+        assertThrows(
+            IOException.class,
+            () ->
+                UntrustedPaths.ours(
+                    Duration.ofMillis(50),
+                    paths -> {
+                      Optional<OpenedFile> opened = paths.read(file);
+                      late.complete(opened.orElseThrow());
+                      Uninterrupted.until(
+                          Deadline.never(), left -> gate.await(left, TimeUnit.NANOSECONDS));
+                      return opened;
+                    }));
+    assertTrue(e.getMessage().contains("did not answer"), e.getMessage());
+    Path descriptor = late.get(20, TimeUnit.SECONDS).self();
+    assertTrue(isOpen(descriptor));
+    gate.countDown();
+    await().atMost(20, TimeUnit.SECONDS).until(() -> !isOpen(descriptor));
+  }
+
+  private boolean isOpen(Path descriptor) throws IOException {
+    try {
+      return Files.isSameFile(descriptor, file);
+    } catch (NoSuchFileException closed) {
+      return false;
+    }
   }
 
   @Test

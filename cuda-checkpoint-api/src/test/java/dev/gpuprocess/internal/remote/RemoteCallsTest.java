@@ -13,6 +13,7 @@ import dev.gpuprocess.internal.linux.LibcFunctions;
 import dev.gpuprocess.internal.linux.NativeLibraries;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.Standstill;
+import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -77,6 +78,35 @@ class RemoteCallsTest {
                       identity(captive), LIMIT, thread -> thread.call(SystemCall.CLOSE, 12345)));
 
       assertEquals(EBADF, failed.errno());
+    }
+  }
+
+  /** What the thread makes at the end has a time of its own, and hides no failure. */
+  @Test
+  void workThatFailsAfterItsDeadlineSaysWhy() {
+    try (Captive captive = Captive.start("futex")) {
+      Deadline deadline = Deadline.after(Duration.ofSeconds(5));
+      AtomicLong mapped = new AtomicLong();
+      IOException failed =
+          assertThrows(
+              IOException.class,
+              () ->
+                  RemoteCalls.borrow(
+                      identity(captive),
+                      Duration.ofSeconds(5),
+                      thread -> {
+                        mapped.set(thread.map(4096));
+                        while (!deadline.passed()) {
+                          Thread.onSpinWait();
+                        }
+                        throw new IOException("it is a test");
+                      }));
+
+      assertEquals("it is a test", failed.getMessage());
+      assertEquals(0, failed.getSuppressed().length);
+      assertTrue(
+          ProcFs.memory(captive.pid()).stream().noneMatch(each -> each.start() == mapped.get()));
+      assertEquals(0, captive.wrong());
     }
   }
 

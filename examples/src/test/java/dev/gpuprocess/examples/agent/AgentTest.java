@@ -79,6 +79,7 @@ class AgentTest {
   private static final String POD = "7b2c1e4a-0e3a-4f1b-9c2d-2a5f6e8d1234";
   private static final String CONTAINER = "0123456789abcdef".repeat(4);
   private static final Duration PATIENCE = Duration.ofSeconds(40);
+  private static final HttpClient HTTP = HttpClient.newHttpClient();
 
   @TempDir private Path directory;
 
@@ -141,8 +142,7 @@ class AgentTest {
 
   private HttpResponse<String> get(String path) throws IOException, InterruptedException {
     URI uri = URI.create("http://127.0.0.1:%s%s".formatted(agent.httpPort(), path));
-    return HttpClient.newHttpClient()
-        .send(HttpRequest.newBuilder(uri).build(), HttpResponse.BodyHandlers.ofString());
+    return HTTP.send(HttpRequest.newBuilder(uri).build(), HttpResponse.BodyHandlers.ofString());
   }
 
   /** Writes what {@code /proc} has of a process in a pod. */
@@ -230,13 +230,13 @@ class AgentTest {
 
   @Test
   void refusesASecondOperationOnAJob(Counter counter, SimulatedDriver driver) {
-    driver.faults(Fault.in("cuCheckpointProcessLock").hangs(Duration.ofSeconds(2)));
+    driver.faults(Fault.in("cuCheckpointProcessLock").hangs());
     String first = client.snapshot("job-a", counter.pid());
     assertEquals(JobState.JOB_STATE_TRANSITIONING, client.state("job-a"));
     assertEquals(Status.Code.ABORTED, refused(() -> client.restore("job-a")));
     assertEquals(OperationStatus.OPERATION_STATUS_PENDING, client.operation(first).getStatus());
-    done(first);
     driver.clearFaults();
+    done(first);
     done(client.restore("job-a"));
     assertEquals(101, counter.increment());
   }
@@ -560,12 +560,12 @@ class AgentTest {
   @Test
   @RequiresCriu
   void aDeadlineCancelsADump(Counter counter, SimulatedDriver driver) {
-    driver.faults(Fault.in("cuCheckpointProcessLock").hangs(Duration.ofSeconds(3)));
+    driver.faults(Fault.in("cuCheckpointProcessLock").hangs());
     DumpRequest request =
         DumpRequest.newBuilder().setJobId("job-a").addPids((int) counter.pid()).build();
     assertEquals(
         Status.Code.DEADLINE_EXCEEDED,
-        refused(() -> dump("gpuprocess.agent.v1.ImageService/", request, Duration.ofMillis(500))));
+        refused(() -> dump("gpuprocess.agent.v1.ImageService/", request, Duration.ofSeconds(2))));
     driver.clearFaults();
     assertTrue(
         Await.until(

@@ -10,6 +10,7 @@ import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.error.OperationTimedOutException;
+import dev.gpuprocess.error.RetryLaterException;
 import dev.gpuprocess.internal.linux.CurrentUser;
 import dev.gpuprocess.internal.linux.ExitStatus;
 import dev.gpuprocess.internal.text.Printable;
@@ -170,14 +171,21 @@ public final class CriuFailureBuilder {
 
   /**
    * Returns the failure for an exception of a listener, in time to veto the operation or too late.
+   * What may succeed later stays so.
    */
-  public CriuException thrownByListener(TreeOutcome outcome, Throwable thrown) {
+  public GpuCheckpointException thrownByListener(TreeOutcome outcome, Throwable thrown) {
     String why =
         thrown.getMessage() == null ? thrown.getClass().getSimpleName() : thrown.getMessage();
     String what =
         result.success() ? " is done but its listener failed, " : " was refused by its listener, ";
-    return new CriuException(
-        subject + what + outcome.words() + ": " + why, failure(outcome), criu(), thrown);
+    String message = subject + what + outcome.words() + ": " + why;
+    CriuException refused = new CriuException(message, failure(outcome), criu(), thrown);
+    if (thrown instanceof OperationCancelledException) {
+      return new OperationCancelledException(message, failure(outcome), refused);
+    }
+    return thrown instanceof RetryLaterException
+        ? new OperationTimedOutException(message, failure(outcome), refused)
+        : refused;
   }
 
   /**

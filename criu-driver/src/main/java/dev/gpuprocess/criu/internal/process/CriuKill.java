@@ -55,8 +55,19 @@ public final class CriuKill {
     if (!process.isErrand()) {
       errand(process.command(), rootOwned, withTree);
     }
-    // Sudo forwards SIGTERM; a restoring CRIU blocks it, a dumping one does not.
-    child.terminate();
+    terminate(child);
+  }
+
+  /**
+   * Ends the command that runs CRIU. Sudo forwards SIGTERM; a restoring CRIU blocks it, a dumping
+   * one does not. A sudo that belongs to root cannot be signalled by another user.
+   */
+  private static void terminate(ChildProcess child) {
+    try {
+      boolean unused = child.terminate();
+    } catch (NativeCallException e) {
+      LOG.debug("process {} cannot be ended", child.pid(), e);
+    }
   }
 
   /** Returns false if it belongs to another user. */

@@ -60,6 +60,8 @@ public final class CriuProcess implements AutoCloseable {
     this.child = child;
     this.socket = new PacketSocket(socket);
     this.output = output;
+    // Read now, while descriptors are free: CRIU is to be killed later even if there are none.
+    this.criu = command.direct() ? identify(child.pid()) : null;
   }
 
   /**
@@ -135,9 +137,9 @@ public final class CriuProcess implements AutoCloseable {
     return child.pid();
   }
 
-  /** Returns CRIU itself; empty if a command runs it and it has not sent a message yet. */
+  /** Returns CRIU itself; empty if it is not yet known, which its next message changes. */
   Optional<ProcessIdentity> criu() {
-    return command.direct() ? ProcessIdentity.of(pid()) : Optional.ofNullable(criu);
+    return Optional.ofNullable(criu);
   }
 
   /** Returns the pid of CRIU itself; 0 if a command runs it and it has not sent a message yet. */
@@ -180,8 +182,9 @@ public final class CriuProcess implements AutoCloseable {
    */
   public Optional<Packet> receive() throws NativeCallException {
     Optional<Packet> packet = socket.receive();
-    if (criu == null && packet.isPresent() && packet.get().sender() > 1) {
-      criu = identify(packet.get().sender());
+    if (criu == null && packet.isPresent()) {
+      int sender = command.direct() ? pid() : packet.get().sender();
+      criu = sender > 1 ? identify(sender) : null;
     }
     return packet;
   }
@@ -262,10 +265,11 @@ public final class CriuProcess implements AutoCloseable {
 
   /**
    * Returns whether CRIU is dead and the child is reaped. Messages that CRIU sent before may still
-   * be unread. Both are checked, because sudo may have been killed while CRIU works on.
+   * be unread. With a command both are checked, because sudo may have been killed while CRIU works
+   * on.
    */
   boolean hasEnded() throws NativeCallException {
-    return child.reap().isPresent() && (criu == null || !criu.isAlive());
+    return child.reap().isPresent() && (command.direct() || criu == null || !criu.isAlive());
   }
 
   /**

@@ -8,6 +8,7 @@ import dev.gpuprocess.internal.linux.ProcessTree;
 import dev.gpuprocess.internal.proc.OpenFile;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.internal.proc.ProcessUnreadableException;
 import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.internal.time.Uninterrupted;
 import dev.gpuprocess.report.ProcessIdentity;
@@ -41,6 +42,7 @@ final class PartialRestoreCleanup implements CriuCall.BeforeKill {
   private final Path log;
   private final RestoreStages stages;
   private final Set<ProcessIdentity> ours = new LinkedHashSet<>();
+  private boolean isComplete = true;
 
   /**
    * Creates the cleanup of a restore that has not begun.
@@ -58,15 +60,22 @@ final class PartialRestoreCleanup implements CriuCall.BeforeKill {
 
   @Override
   public void aboutToKill(int criu) {
-    if (!stages.resumed()) {
+    if (stages.resumed()) {
+      return;
+    }
+    try {
       addDescendants(criu);
+    } catch (ProcessUnreadableException e) {
+      LOG.warn("what CRIU {} has started is not known, and may be left behind", criu, e);
+      isComplete = false;
     }
   }
 
   /**
    * Kills the processes that are left after CRIU is gone, unless the tree was resumed.
    *
-   * @return false if a process is left that could not be killed or may be of others
+   * @return false if a process is left that could not be killed or may be of others, or what CRIU
+   *     had started could not be determined
    */
   boolean end() {
     if (stages.resumed()) {
@@ -97,7 +106,7 @@ final class PartialRestoreCleanup implements CriuCall.BeforeKill {
       }
       Optional<ProcStat> left = ProcFs.stat(pid).filter(stat -> !stat.isDead());
       if (living.isEmpty() && left.isEmpty()) {
-        return true;
+        return isComplete;
       }
       // A task that CRIU has killed has closed the log by which it would be recognised.
       boolean goes = !living.isEmpty() || ProcFs.isEnding(pid);
