@@ -10,7 +10,6 @@ import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.MachineUnfitException;
 import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.error.StaleStateException;
-import dev.gpuprocess.image.ImageKey;
 import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.call.StateReading;
 import dev.gpuprocess.internal.call.Stop;
@@ -24,6 +23,7 @@ import dev.gpuprocess.internal.dump.AmdTree;
 import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.internal.engine.TrackedTree;
 import dev.gpuprocess.internal.engine.TreeSearch;
+import dev.gpuprocess.internal.image.ImageKey;
 import dev.gpuprocess.internal.launch.LaunchedRoot;
 import dev.gpuprocess.internal.launch.RequestChannel;
 import dev.gpuprocess.internal.pool.HostMemoryPool;
@@ -653,14 +653,21 @@ public final class GpuCheckpoints {
     }
 
     /**
-     * Sets a key with which images are signed. Images without its signature are then not opened.
+     * Sets a key with which images are signed, for images that leave this machine or are stored
+     * where others can write. The manifest is then authenticated by a code (HMAC-SHA256) that
+     * cannot be made without the key, and lists SHA-256 checksums of the files; an image without
+     * the right code is not opened. Signing does not prevent that an older signed image is put
+     * where a newer one was ({@link dev.gpuprocess.options.RestoreOptions.Builder#expectLabel}
+     * does). Make a key with {@code (umask 077; head -c 32 /dev/urandom > image.key)}.
      *
-     * @param key for images that leave this machine, or are kept where others can write; null, the
-     *     default, for none
+     * @param file 32 to 4096 bytes that only root or the user of this JVM can read, in a directory
+     *     that only they can write to; read now. Null, the default, for none
      * @return this builder
+     * @throws dev.gpuprocess.error.ImageException with reason NOT_TRUSTED when others can read or
+     *     replace the file, or its length is wrong, or it cannot be read
      */
-    public Builder imageKey(@Nullable ImageKey key) {
-      this.imageKey = key;
+    public Builder imageKey(@Nullable Path file) {
+      this.imageKey = file == null ? null : ImageKey.read(file);
       return this;
     }
 

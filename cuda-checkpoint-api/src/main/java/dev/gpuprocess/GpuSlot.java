@@ -3,7 +3,7 @@ package dev.gpuprocess;
 import static java.util.Objects.requireNonNull;
 
 import dev.gpuprocess.internal.time.Durations;
-import dev.gpuprocess.options.TurnOptions;
+import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.report.SlotEvent;
 import dev.gpuprocess.report.SlotProcess;
 import java.time.Duration;
@@ -18,7 +18,7 @@ import org.jspecify.annotations.Nullable;
  * <pre>{@code
  * try (GpuSlot slot = GpuSlot.named("main").open()) {
  *   slot.enqueue(training, 0); // runs while no other process wants the GPU
- *   slot.acquire(inference, TurnOptions.builder().priority(1).build()); // takes it at once
+ *   slot.acquire(inference, 1); // takes it at once
  *   answer.run();
  *   slot.release(inference); // the training continues
  * }
@@ -69,14 +69,26 @@ public final class GpuSlot implements AutoCloseable {
   }
 
   /**
-   * Waits for the turn of a process, with priority 0.
+   * Waits for the turn of a process with priority 0, without a limit.
    *
    * @param pid of the root
    * @return the running process
-   * @see #acquire(long, TurnOptions)
+   * @see #acquire(long, int, Duration, Cancellation)
    */
   public RunningProcess acquire(long pid) {
-    return acquire(pid, TurnOptions.ofDefaults());
+    return acquire(pid, 0);
+  }
+
+  /**
+   * Waits for the turn of a process, without a limit.
+   *
+   * @param pid of the root
+   * @param priority the greater, the more urgent
+   * @return the running process
+   * @see #acquire(long, int, Duration, Cancellation)
+   */
+  public RunningProcess acquire(long pid, int priority) {
+    return acquire(pid, priority, Durations.LONGEST, new Cancellation());
   }
 
   /**
@@ -88,10 +100,15 @@ public final class GpuSlot implements AutoCloseable {
    *
    * <p>If this is cancelled, or the deadline passes, or the thread is interrupted, a swap that is
    * under way for the process is undone, and the process no longer wants a GPU. It stays in the
-   * queue, suspended. For a future, use {@link dev.gpuprocess.options.Cancellation#async}.
+   * queue, suspended. For a future, use {@link Cancellation#async}.
    *
    * @param pid of the root; it runs or is suspended, or it is on disk for this slot
-   * @param options how urgent it is, how long to wait, and what ends the wait early
+   * @param priority the greater, the more urgent. A more urgent process gets its turn first, and
+   *     takes the GPU at once from a less urgent one. Processes of the same priority take turns in
+   *     the order in which they came, each for a quantum
+   * @param limit how long to wait, the swap included; {@code ChronoUnit.FOREVER.getDuration()} for
+   *     no limit
+   * @param cancellation ends the wait early
    * @return the running process; stale as soon as its turn has ended
    * @throws dev.gpuprocess.error.OperationTimedOutException when the deadline passed; the last
    *     failure of a move is suppressed in it
@@ -107,18 +124,23 @@ public final class GpuSlot implements AutoCloseable {
    *     cannot be recorded; the process was not entered
    * @throws dev.gpuprocess.error.GpuCheckpointException as {@link GpuCheckpoints#inspect}; the
    *     process was not entered
+   * @throws IllegalArgumentException unless the limit is positive
    */
-  public RunningProcess acquire(long pid, TurnOptions options) {
-    return controller.acquire(pid, options);
+  public RunningProcess acquire(long pid, int priority, Duration limit, Cancellation cancellation) {
+    return controller.acquire(
+        pid,
+        priority,
+        Durations.positive("limit", limit),
+        requireNonNull(cancellation, "cancellation"));
   }
 
   /**
-   * The same as {@link #acquire(long, TurnOptions)}, without waiting for the turn.
+   * The same as {@link #acquire(long, int)}, without waiting for the turn.
    *
    * @param pid of the root
    * @param priority the greater, the more urgent
-   * @throws dev.gpuprocess.error.GpuCheckpointException as {@link #acquire(long, TurnOptions)} when
-   *     the process cannot be entered
+   * @throws dev.gpuprocess.error.GpuCheckpointException as {@link #acquire(long, int)} when the
+   *     process cannot be entered
    */
   public void enqueue(long pid, int priority) {
     controller.enqueue(pid, priority);

@@ -65,9 +65,9 @@ public final class LaunchedProcess {
    * What its root and its children write to standard output, and to standard error unless that goes
    * elsewhere. If it is not read, they stop when the pipe is full.
    *
-   * @return the stream, always the same; empty unless it was started by this JVM and the output
-   *     goes {@linkplain LaunchOptions.Output#toCaller() to the caller}. It ends when no process
-   *     has the other end open
+   * @return the stream, always the same; empty unless it was started by this JVM and the output is
+   *     a {@linkplain LaunchOptions.Builder#output pipe}. It ends when no process has the other end
+   *     open
    */
   public Optional<InputStream> output() {
     return launched.output();

@@ -14,7 +14,6 @@ import dev.gpuprocess.internal.text.Printable;
 import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.internal.time.Uninterrupted;
 import dev.gpuprocess.options.Cancellation;
-import dev.gpuprocess.options.TurnOptions;
 import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.report.SlotEvent.Kind;
 import dev.gpuprocess.report.SlotProcess;
@@ -79,11 +78,11 @@ final class SlotController {
     return slot;
   }
 
-  RunningProcess acquire(long pid, TurnOptions options) {
-    Deadline deadline = Deadline.after(options.deadline());
-    QueuedProcess process = enter(pid, options.priority(), 1);
+  RunningProcess acquire(long pid, int priority, Duration limit, Cancellation cancellation) {
+    Deadline deadline = Deadline.after(limit);
+    QueuedProcess process = enter(pid, priority, 1);
     try {
-      return await(process, deadline, options);
+      return await(process, deadline, limit, cancellation);
     } finally {
       state.change(() -> callers.compute(process, (same, count) -> oneLess(count)));
     }
@@ -157,13 +156,12 @@ final class SlotController {
     }
   }
 
-  private RunningProcess await(QueuedProcess process, Deadline deadline, TurnOptions options) {
+  private RunningProcess await(
+      QueuedProcess process, Deadline deadline, Duration limit, Cancellation cancellation) {
     boolean begun = false;
     while (!begun) {
-      boolean isCancelled =
-          Thread.currentThread().isInterrupted()
-              || options.cancellation().map(Cancellation::isCancelled).orElse(false);
-      begun = state.locked(() -> awaitBriefly(process, deadline, isCancelled, options));
+      boolean isCancelled = Thread.currentThread().isInterrupted() || cancellation.isCancelled();
+      begun = state.locked(() -> awaitBriefly(process, deadline, isCancelled, limit));
     }
     // Only the object of the swap is known to be the newest.
     RunningProcess resumed = state.takeRunning(process);
@@ -171,13 +169,13 @@ final class SlotController {
   }
 
   private boolean awaitBriefly(
-      QueuedProcess process, Deadline deadline, boolean isCancelled, TurnOptions options) {
+      QueuedProcess process, Deadline deadline, boolean isCancelled, Duration limit) {
     if (hasTurn(process)) {
       return true;
     }
     long left = deadline.nanos();
     if (isCancelled || left == 0 || !process.isWanted()) {
-      throw withdrawn(process, left > 0, options.deadline());
+      throw withdrawn(process, left > 0, limit);
     }
     try {
       state.await(Math.min(left, LOOK_NANOS));

@@ -18,7 +18,6 @@ import dev.gpuprocess.fixtures.SimulatedGpu;
 import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.SuspendOptions;
-import dev.gpuprocess.options.TurnOptions;
 import dev.gpuprocess.report.SlotEvent.Kind;
 import dev.gpuprocess.report.SlotProcess;
 import dev.gpuprocess.report.SlotProcess.Place;
@@ -26,6 +25,7 @@ import java.io.BufferedReader;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.time.temporal.ChronoUnit;
 import java.util.List;
 import java.util.Objects;
 import java.util.concurrent.CancellationException;
@@ -42,6 +42,7 @@ record GpuSlotTest(
 
   private static final Duration PATIENCE = Duration.ofSeconds(60);
   private static final Duration HOUR = Duration.ofHours(1);
+  private static final Duration FOREVER = ChronoUnit.FOREVER.getDuration();
   private static final int DRIVER_FAILS = 999;
 
   private GpuSlot open(Duration quantum, SlotEvents events) {
@@ -68,10 +69,6 @@ record GpuSlotTest(
       assertEquals(value + 1, each.increment());
       assertTrue(each.verify().startsWith("ok "), each::verify);
     }
-  }
-
-  private static TurnOptions urgent() {
-    return TurnOptions.builder().priority(1).build();
   }
 
   @Test
@@ -119,7 +116,7 @@ record GpuSlotTest(
     try (GpuSlot slot = open(HOUR, events)) {
       slot.enqueue(one.pid(), 0);
       events.await(Kind.STARTED, one.pid(), 1);
-      slot.acquire(two.pid(), urgent());
+      slot.acquire(two.pid(), 1);
       assertEquals(101, two.increment());
       assertEquals(Place.HOST_MEMORY, find(slot, one).place());
       slot.release(two.pid());
@@ -189,14 +186,14 @@ record GpuSlotTest(
   void waitEndsAtItsDeadlineAndByCancellation() {
     try (GpuSlot slot = open(HOUR, new SlotEvents())) {
       slot.acquire(one.pid());
-      TurnOptions soon = TurnOptions.builder().deadline(Duration.ofMillis(200)).build();
-      assertThrows(OperationTimedOutException.class, () -> slot.acquire(two.pid(), soon));
+      assertThrows(
+          OperationTimedOutException.class,
+          () -> slot.acquire(two.pid(), 0, Duration.ofMillis(200), new Cancellation()));
       assertFalse(find(slot, two).wanted());
 
       CompletableFuture<RunningProcess> turn =
           Cancellation.async(
-              ForkJoinPool.commonPool(),
-              by -> slot.acquire(two.pid(), TurnOptions.builder().cancellation(by).build()));
+              ForkJoinPool.commonPool(), by -> slot.acquire(two.pid(), 0, FOREVER, by));
       assertTrue(Polling.until(PATIENCE, () -> find(slot, two).wanted()));
       assertTrue(turn.cancel(true));
       assertThrows(CancellationException.class, turn::join);
@@ -205,8 +202,7 @@ record GpuSlotTest(
       Cancellation cancelled = new Cancellation();
       cancelled.cancel();
       assertThrows(
-          OperationCancelledException.class,
-          () -> slot.acquire(two.pid(), TurnOptions.builder().cancellation(cancelled).build()));
+          OperationCancelledException.class, () -> slot.acquire(two.pid(), 0, FOREVER, cancelled));
       assertEquals(101, one.increment());
     }
     assertGoesOn(one, two);
@@ -217,8 +213,9 @@ record GpuSlotTest(
     try (GpuSlot slot = open(Duration.ZERO, new SlotEvents())) {
       slot.acquire(one.pid());
       one.spin(Duration.ofSeconds(2));
-      TurnOptions soon = TurnOptions.builder().priority(1).deadline(Duration.ofMillis(300)).build();
-      assertThrows(OperationTimedOutException.class, () -> slot.acquire(two.pid(), soon));
+      assertThrows(
+          OperationTimedOutException.class,
+          () -> slot.acquire(two.pid(), 1, Duration.ofMillis(300), new Cancellation()));
       assertTrue(find(slot, one).wanted());
       assertEquals(101, one.increment());
       assertEquals(Place.GPU, find(slot, one).place());

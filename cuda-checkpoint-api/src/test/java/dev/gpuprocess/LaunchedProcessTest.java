@@ -13,10 +13,10 @@ import dev.gpuprocess.fixtures.Command;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.options.LaunchOptions;
-import dev.gpuprocess.options.LaunchOptions.Output;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.io.InputStream;
+import java.lang.ProcessBuilder.Redirect;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -56,7 +56,7 @@ class LaunchedProcessTest {
   }
 
   private static String outputOf(LaunchOptions.Builder options) throws IOException {
-    LaunchedProcess job = launch(options.output(Output.toCaller()));
+    LaunchedProcess job = launch(options.output(Redirect.PIPE));
     String said = said(job.output().orElseThrow());
     assertEquals(OptionalInt.of(0), job.awaitExit(PATIENCE).orElseThrow().code(), said);
     return said;
@@ -136,13 +136,13 @@ class LaunchedProcessTest {
     Path file = Files.writeString(directory.resolve("out"), "before\n");
     LaunchOptions.Builder both = shell("pwd; cat; echo err >&2").directory(directory);
     both.input(Files.writeString(directory.resolve("in"), "read\n"));
-    launch(both.output(Output.appendTo(file))).awaitExit(PATIENCE);
+    launch(both.output(Redirect.appendTo(file.toFile()))).awaitExit(PATIENCE);
     String real = directory.toRealPath().toString();
     assertEquals("before\n" + real + "\nread\nerr\n", Files.readString(file));
-    launch(both.output(Output.to(file)).error(Output.nowhere())).awaitExit(PATIENCE);
+    launch(both.output(Redirect.to(file.toFile())).error(Redirect.DISCARD)).awaitExit(PATIENCE);
     assertEquals(real + "\nread\n", Files.readString(file));
 
-    LaunchedProcess job = launch(both.output(Output.to(file)).error(Output.toCaller()));
+    LaunchedProcess job = launch(both.output(Redirect.to(file.toFile())).error(Redirect.PIPE));
     assertEquals(Optional.empty(), job.output());
     assertEquals("err\n", said(job.error().orElseThrow()));
   }
@@ -205,10 +205,15 @@ class LaunchedProcessTest {
     assertRefused(Reason.LAUNCH_NOT_PERMITTED, LaunchOptions.builder(plain.toString()));
     assertRefused(Reason.LAUNCH_NOT_A_DIRECTORY, shell("true").directory(plain), plain.toString());
     assertRefused(Reason.LAUNCH_MISSING, shell("true").directory(none), none.toString());
-    assertRefused(Reason.LAUNCH_NOT_A_FILE, shell("true").output(Output.to(fifo)), fifo.toString());
+    assertRefused(
+        Reason.LAUNCH_NOT_A_FILE,
+        shell("true").output(Redirect.to(fifo.toFile())),
+        fifo.toString());
     assertRefused(Reason.LAUNCH_NOT_A_FILE, shell("true").input(fifo), "neither a regular file");
-    assertRefused(Reason.LAUNCH_NOT_A_FILE, shell("true").error(Output.appendTo(directory)));
-    assertRefused(Reason.LAUNCH_MISSING, shell("true").output(Output.to(none.resolve("file"))));
+    assertRefused(
+        Reason.LAUNCH_NOT_A_FILE, shell("true").error(Redirect.appendTo(directory.toFile())));
+    assertRefused(
+        Reason.LAUNCH_MISSING, shell("true").output(Redirect.to(none.resolve("file").toFile())));
     assertRefused(Reason.LAUNCH_TOO_LONG, LaunchOptions.builder("true", "x".repeat(1 << 20)));
     assertNothingIsLeftSince(before);
   }

@@ -2,8 +2,8 @@ package dev.gpuprocess;
 
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.options.LaunchOptions;
-import dev.gpuprocess.options.LaunchOptions.Output;
 import java.io.IOException;
+import java.lang.ProcessBuilder.Redirect;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -49,10 +49,10 @@ final class Launcher {
   private static String descriptors() throws IOException {
     LaunchOptions.Builder options =
         LaunchOptions.builder("sh", "-c", "echo oops >&2; ls -l /proc/self/fd")
-            .output(Output.toCaller());
+            .output(Redirect.PIPE);
     LaunchedProcess joined = launch(options);
     String first = new String(joined.output().orElseThrow().readAllBytes(), StandardCharsets.UTF_8);
-    LaunchedProcess apart = launch(options.error(Output.toCaller()));
+    LaunchedProcess apart = launch(options.error(Redirect.PIPE));
     String second =
         new String(apart.output().orElseThrow().readAllBytes(), StandardCharsets.UTF_8)
             + new String(apart.error().orElseThrow().readAllBytes(), StandardCharsets.UTF_8);
@@ -64,7 +64,7 @@ final class Launcher {
     LaunchOptions.Builder options =
         LaunchOptions.builder("env", "-0", "W=\u00e9")
             .environment("V", "\u4e16")
-            .output(Output.to(directory.resolve("environment")));
+            .output(Redirect.to(directory.resolve("environment").toFile()));
     return launch(options).awaitExit(PATIENCE).orElseThrow().code().toString();
   }
 

@@ -142,7 +142,7 @@ record RunningDumpTest(
     TreeFailure left = failed.tree().orElseThrow();
     assertEquals(
         List.of(ProcessState.RUNNING, ProcessState.RUNNING, ProcessState.RUNNING),
-        left.members().stream().map(TreeFailure.Member::state).toList());
+        List.copyOf(left.members().values()));
     assertTrue(String.valueOf(failed.getMessage()).endsWith("(" + left + ")"), failed::getMessage);
     LaunchedTree.assertGoesOn(launched, LaunchedTree.MEMBERS);
     assertEquals(0, tree.entries());

@@ -6,7 +6,6 @@ import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.report.Finding;
 import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.spi.CriuDriver;
-import dev.gpuprocess.spi.CriuVersion;
 import dev.gpuprocess.spi.DumpListener;
 import dev.gpuprocess.spi.DumpRequest;
 import dev.gpuprocess.spi.RestoreListener;
@@ -24,11 +23,11 @@ class StubCriu implements CriuDriver {
   RuntimeException versionFails;
 
   @Override
-  public CriuVersion version() {
+  public String version() {
     if (versionFails != null) {
       throw versionFails;
     }
-    return new CriuVersion(4, 2, 1);
+    return "4.2.1";
   }
 
   @Override

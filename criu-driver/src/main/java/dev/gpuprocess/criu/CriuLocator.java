@@ -1,8 +1,8 @@
 package dev.gpuprocess.criu;
 
+import dev.gpuprocess.criu.internal.process.CriuVersion;
 import dev.gpuprocess.criu.internal.process.Privilege;
 import dev.gpuprocess.internal.linux.DurableFiles;
-import dev.gpuprocess.spi.CriuVersion;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

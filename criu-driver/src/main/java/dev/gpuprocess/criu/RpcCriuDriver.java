@@ -18,7 +18,6 @@ import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.report.Finding;
 import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.spi.CriuDriver;
-import dev.gpuprocess.spi.CriuVersion;
 import dev.gpuprocess.spi.DumpListener;
 import dev.gpuprocess.spi.DumpRequest;
 import dev.gpuprocess.spi.GpuPlugin;
@@ -129,8 +128,8 @@ public final class RpcCriuDriver implements CriuDriver {
   }
 
   @Override
-  public CriuVersion version() {
-    return finder.find("version").version();
+  public String version() {
+    return finder.find("version").version().toString();
   }
 
   /**

@@ -3,7 +3,6 @@ package dev.gpuprocess.criu;
 import dev.gpuprocess.spi.CriuDriver;
 import dev.gpuprocess.spi.DumpListener;
 import dev.gpuprocess.spi.DumpRequest;
-import dev.gpuprocess.spi.VetoException;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.lang.reflect.Proxy;
@@ -35,7 +34,7 @@ public final class BadCriu {
   private static DumpListener writing(DumpRequest request, DumpListener listener) {
     return new DumpListener() {
       @Override
-      public void postDump() throws VetoException {
+      public void postDump() {
         try {
           Files.writeString(request.images().resolve("inventory.img"), "no tree");
         } catch (IOException e) {

@@ -20,9 +20,9 @@ import dev.gpuprocess.image.ImageProcess.Role;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.options.LaunchOptions;
-import dev.gpuprocess.options.LaunchOptions.Output;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
+import java.lang.ProcessBuilder.Redirect;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
@@ -199,7 +199,7 @@ class IsolatedJobTest {
                 .isolated(true)
                 .dropInheritedGpu(false)
                 .environment("a b.c", "1")
-                .output(Output.toCaller())
+                .output(Redirect.PIPE)
                 .build());
     String said = new String(shell.output().orElseThrow().readAllBytes(), StandardCharsets.UTF_8);
     List<String> lines = said.lines().toList();

@@ -24,7 +24,6 @@ import dev.gpuprocess.report.RecoveryOutcome;
 import dev.gpuprocess.spi.CriuDriver;
 import dev.gpuprocess.spi.RestoreListener;
 import dev.gpuprocess.spi.RestoreRequest;
-import dev.gpuprocess.spi.VetoException;
 import java.io.IOException;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Proxy;
@@ -190,7 +189,7 @@ class LaunchedFromImageTest {
   }
 
   /** A driver whose restores call something after the library's own listener. */
-  private static CriuDriver afterPostRestore(CriuDriver real, VetoException veto) {
+  private static CriuDriver afterPostRestore(CriuDriver real, RuntimeException veto) {
     return (CriuDriver)
         Proxy.newProxyInstance(
             CriuDriver.class.getClassLoader(),
@@ -208,15 +207,15 @@ class LaunchedFromImageTest {
             });
   }
 
-  private static RestoreListener vetoing(RestoreListener listener, VetoException veto) {
+  private static RestoreListener vetoing(RestoreListener listener, RuntimeException veto) {
     return new RestoreListener() {
       @Override
-      public void preRestore() throws VetoException {
+      public void preRestore() {
         listener.preRestore();
       }
 
       @Override
-      public void postRestore(int pid) throws VetoException {
+      public void postRestore(int pid) {
         listener.postRestore(pid);
         throw veto;
       }
@@ -229,7 +228,9 @@ class LaunchedFromImageTest {
     int dumped = count(file());
     ProcessImage failing =
         trainer.checkpoints.toBuilder()
-            .criu(afterPostRestore(trainer.checkpoints.criu(), new VetoException("not today")))
+            .criu(
+                afterPostRestore(
+                    trainer.checkpoints.criu(), new IllegalStateException("not today")))
             .build()
             .open(image.directory());
     Set<Integer> before = ourChildren();

@@ -20,9 +20,9 @@ import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.proc.OpenFile;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.options.LaunchOptions;
-import dev.gpuprocess.options.LaunchOptions.Output;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
+import java.lang.ProcessBuilder.Redirect;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -163,7 +163,7 @@ class LaunchedJobDumpTest {
 
   @Test
   void outputToTheCallerIsRefusedWithItsCure() {
-    job = trainer.checkpoints.launch(trainer.options(file(), 0).output(Output.toCaller()).build());
+    job = trainer.checkpoints.launch(trainer.options(file(), 0).output(Redirect.PIPE).build());
     awaitMore(file(), 0);
     RunningProcess process = job.process();
     CriuException e =

@@ -28,7 +28,6 @@ import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.fixtures.SimulatedDriver;
-import dev.gpuprocess.image.ImageKey;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.HostMemory;
 import dev.gpuprocess.options.RestoreOptions;
@@ -124,7 +123,7 @@ class MainJobTest {
     Path secret = directory.resolve("key");
     Files.write(secret, new byte[32]);
     Files.setPosixFilePermissions(secret, PosixFilePermissions.fromString("rw-------"));
-    GpuCheckpoints signing = checkpoints.toBuilder().imageKey(ImageKey.read(secret)).build();
+    GpuCheckpoints signing = checkpoints.toBuilder().imageKey(secret).build();
     Path other = directory.resolve("other");
     try (Counter counter = Counter.start(machine);
         Counter stranger = Counter.start(machine)) {

@@ -29,7 +29,6 @@ import dev.gpuprocess.report.Step;
 import dev.gpuprocess.report.StepListener;
 import dev.gpuprocess.spi.CriuDriver;
 import dev.gpuprocess.spi.DumpListener;
-import dev.gpuprocess.spi.VetoException;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.lang.reflect.InvocationTargetException;
@@ -39,6 +38,7 @@ import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.time.Duration;
 import java.util.List;
+import java.util.Map;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -180,9 +180,9 @@ class MemoryFilesTest {
   }
 
   private static long criuBytes(ProcessImage image) {
-    return image.manifest().files().stream()
-        .filter(file -> file.path().startsWith("criu/pages-"))
-        .mapToLong(file -> file.bytes())
+    return image.manifest().files().entrySet().stream()
+        .filter(file -> file.getKey().startsWith("criu/pages-"))
+        .mapToLong(Map.Entry::getValue)
         .sum();
   }
 
@@ -434,8 +434,8 @@ class MemoryFilesTest {
                 arguments[1] =
                     new DumpListener() {
                       @Override
-                      public void postDump() throws VetoException {
-                        throw new VetoException("it is a test");
+                      public void postDump() {
+                        throw new IllegalStateException("it is a test");
                       }
                     };
               }

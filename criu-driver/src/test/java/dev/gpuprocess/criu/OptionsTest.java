@@ -24,7 +24,6 @@ import dev.gpuprocess.spi.CriuDriver;
 import dev.gpuprocess.spi.DumpListener;
 import dev.gpuprocess.spi.RestoreListener;
 import dev.gpuprocess.spi.RestoreRequest;
-import dev.gpuprocess.spi.VetoException;
 import java.io.IOException;
 import java.io.RandomAccessFile;
 import java.nio.charset.StandardCharsets;
@@ -423,8 +422,8 @@ class OptionsTest {
     RestoreListener refusing =
         new RestoreListener() {
           @Override
-          public void postRestore(int pid) throws VetoException {
-            throw new VetoException("not today");
+          public void postRestore(int pid) {
+            throw new IllegalStateException("not today");
           }
         };
     try (Workload workload = Workload.counter(directory)) {

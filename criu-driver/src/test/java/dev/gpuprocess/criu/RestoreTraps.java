@@ -102,7 +102,7 @@ final class RestoreTraps {
     DumpDirectories site = fixture.site("site");
     Path tree = site.images().resolve("pstree.img");
     RpcCriuDriver late = new RpcCriuDriver(fixture.wrapped("rm -f " + tree));
-    assertTrue(late.version().major() > 0); // found now, so that the restore need not look for it
+    assertFalse(late.version().isEmpty()); // found now, so that the restore need not look for it
     int pid = dumped(fixture, site);
     // Ours does not start CRIU without it, so it has to go when CRIU is starting.
     CriuException e =

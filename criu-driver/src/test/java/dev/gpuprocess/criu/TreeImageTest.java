@@ -25,7 +25,6 @@ import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Job;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.fixtures.SimulatedGpu;
-import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.ImageProcess;
 import dev.gpuprocess.image.ImageProcess.Role;
 import dev.gpuprocess.image.Manifest;
@@ -103,7 +102,7 @@ class TreeImageTest {
     assertTrue(manifest.members().stream().allMatch(each -> each.gpuBytes().size() == 1));
     assertEquals(
         List.of("gpu/memory-1.bin", "gpu/memory-2.bin", "gpu/memory-3.bin"),
-        manifest.memoryFiles().stream().map(ImageFile::path).toList());
+        manifest.memoryFiles());
     assertEquals(1 + MEMBERS + 4, image.describe().processes().size());
     assertTreeIsNamed(manifest, job.pid(), members);
 
@@ -213,9 +212,7 @@ class TreeImageTest {
         };
     GpuCheckpoints checkpoints = checkpoints().toBuilder().listener(limits).build();
     ProcessImage image = checkpoints.process(job.pid()).suspend().dump(image());
-    assertEquals(
-        List.of("gpu/memory-1.bin", "gpu/memory-2.bin"),
-        image.manifest().memoryFiles().stream().map(ImageFile::path).toList());
+    assertEquals(List.of("gpu/memory-1.bin", "gpu/memory-2.bin"), image.manifest().memoryFiles());
     Step step =
         image.steps().stream()
             .filter(each -> each.name().equals("checkpoint") && each.pid() == limited)

@@ -20,7 +20,6 @@ import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.fixtures.Fault;
-import dev.gpuprocess.image.ImageKey;
 import dev.gpuprocess.image.StoredImage;
 import dev.gpuprocess.options.RetentionPolicy;
 import dev.gpuprocess.report.SkippedSnapshot.Reason;
@@ -216,7 +215,7 @@ abstract class RepeatedSnapshotsContract {
     assertReason(ImageException.class, ImageException.Reason.DIRECTORY, () -> begin(nowhere));
     Path secret = Files.write(directory.resolve("key"), new byte[32]);
     Files.setPosixFilePermissions(secret, PosixFilePermissions.fromString("rw-------"));
-    GpuCheckpoints signing = checkpoints.toBuilder().imageKey(ImageKey.read(secret)).build();
+    GpuCheckpoints signing = checkpoints.toBuilder().imageKey(secret).build();
     SnapshotPlan signed = SnapshotPlan.into(signing.store(machine.images())).every(NEVER).build();
     assertThrows(IllegalArgumentException.class, () -> begin(signed));
     assertThrows(

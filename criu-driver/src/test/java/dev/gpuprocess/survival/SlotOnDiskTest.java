@@ -17,7 +17,6 @@ import dev.gpuprocess.fixtures.SimulatedGpu;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.options.Timeouts;
-import dev.gpuprocess.options.TurnOptions;
 import dev.gpuprocess.report.SlotEvent;
 import dev.gpuprocess.report.SlotEvent.Kind;
 import dev.gpuprocess.report.SlotProcess;
@@ -81,7 +80,7 @@ class SlotOnDiskTest {
   /** The other process is more urgent, and host memory has room for neither. */
   private void sendOneToDisk(GpuSlot slot) {
     slot.acquire(one.pid());
-    slot.acquire(two.pid(), urgent());
+    slot.acquire(two.pid(), 1);
     awaitPlace(slot, one, Place.DISK);
   }
 
@@ -89,10 +88,6 @@ class SlotOnDiskTest {
     assertTrue(
         Polling.until(PATIENCE, () -> find(slot, counter).place() == place),
         () -> slot.processes() + "\n" + events);
-  }
-
-  private static TurnOptions urgent() {
-    return TurnOptions.builder().priority(1).build();
   }
 
   private static void assertGoesOn(Counter counter, int number) {
@@ -109,7 +104,7 @@ class SlotOnDiskTest {
       assertTrue(Files.isDirectory(Objects.requireNonNull(find(slot, one).image())));
       assertGoesOn(two, 101);
 
-      slot.acquire(one.pid(), TurnOptions.builder().priority(2).build());
+      slot.acquire(one.pid(), 2);
       assertGoesOn(one, 102);
       awaitPlace(slot, two, Place.DISK);
       assertTrue(
@@ -128,7 +123,7 @@ class SlotOnDiskTest {
       Files.delete(store().directory());
       Files.createFile(store().directory());
       slot.acquire(one.pid());
-      slot.acquire(two.pid(), urgent());
+      slot.acquire(two.pid(), 1);
       assertTrue(
           Polling.until(
               PATIENCE, () -> events.stream().anyMatch(each -> each.kind() == Kind.FAILED)));
@@ -154,7 +149,7 @@ class SlotOnDiskTest {
               .listener(System.out::println)
               .open();
       slot.acquire(Long.parseLong(args[3]));
-      slot.acquire(Long.parseLong(args[4]), urgent());
+      slot.acquire(Long.parseLong(args[4]), 1);
       int unused = System.in.read();
     }
   }

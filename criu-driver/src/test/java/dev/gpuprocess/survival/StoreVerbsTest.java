@@ -18,7 +18,6 @@ import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.fixtures.Pattern;
-import dev.gpuprocess.image.ImageKey;
 import dev.gpuprocess.image.StoredImage;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.RestoreOptions;
@@ -110,7 +109,7 @@ class StoreVerbsTest {
   void storeWithAnotherKey_refusedBeforeAnythingIsTouched() throws IOException {
     Path key = Files.write(directory.resolve("key"), new byte[32]);
     Files.setPosixFilePermissions(key, PosixFilePermissions.fromString("rw-------"));
-    GpuCheckpoints signing = gpus.toBuilder().imageKey(ImageKey.read(key)).build();
+    GpuCheckpoints signing = gpus.toBuilder().imageKey(key).build();
     ImageStore signed = signing.store(directory.resolve("signed"));
     RunningProcess running = process();
     assertThrows(IllegalArgumentException.class, () -> signed.dump(running));

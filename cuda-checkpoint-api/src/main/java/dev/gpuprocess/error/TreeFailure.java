@@ -1,7 +1,10 @@
 package dev.gpuprocess.error;
 
 import dev.gpuprocess.cuda.ProcessState;
+import java.util.Collections;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
@@ -10,28 +13,16 @@ import org.jspecify.annotations.Nullable;
  *
  * @param root the pid of the root
  * @param failed the pids of the members on which something failed
- * @param members all members, as they were left
+ * @param members the state in which each member was left, by its pid; null where that could not be
+ *     read, as of one that has ended
  */
-public record TreeFailure(int root, List<Integer> failed, List<Member> members) {
+public record TreeFailure(
+    int root, List<Integer> failed, Map<Integer, @Nullable ProcessState> members) {
 
-  /**
-   * A member.
-   *
-   * @param pid which
-   * @param state where it was left; null where that could not be read, as of one that has ended
-   */
-  public record Member(int pid, @Nullable ProcessState state) {
-
-    @Override
-    public String toString() {
-      return pid + (state == null ? " in a state that is not known" : " " + state);
-    }
-  }
-
-  /** Copies the lists. */
+  /** Copies the collections. */
   public TreeFailure {
     failed = List.copyOf(failed);
-    members = List.copyOf(members);
+    members = Collections.unmodifiableMap(new LinkedHashMap<>(members));
   }
 
   /**
@@ -49,6 +40,12 @@ public record TreeFailure(int root, List<Integer> failed, List<Member> members) 
                 root,
                 failed.size(),
                 members.size(),
-                members.stream().map(Member::toString).collect(Collectors.joining(", ")));
+                members.entrySet().stream()
+                    .map(each -> each.getKey() + " " + left(each.getValue()))
+                    .collect(Collectors.joining(", ")));
+  }
+
+  private static String left(@Nullable ProcessState state) {
+    return state == null ? "in a state that is not known" : state.toString();
   }
 }

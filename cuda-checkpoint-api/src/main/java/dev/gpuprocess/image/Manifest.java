@@ -4,7 +4,10 @@ import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.report.ProcessMember;
 import dev.gpuprocess.report.Step;
 import java.time.Instant;
+import java.util.Collections;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -29,7 +32,8 @@ import org.jspecify.annotations.Nullable;
  *     was not known
  * @param criuVersion the version of the CRIU that wrote the images
  * @param kernel the kernel's release
- * @param files every file below {@code criu} and {@code gpu}
+ * @param files the size of every file below {@code criu} and {@code gpu} in bytes, by its path
+ *     relative to the image, such as {@code criu/pages-1.img}
  * @param members the CUDA processes of the tree, checkpointed, with the pids that they had and will
  *     have again; of an isolated process those in its own pid namespace. Their commands are empty
  * @param processes the processes of the tree, the root first, at most {@link ImageProcess#MOST};
@@ -52,7 +56,7 @@ public record Manifest(
     String driverVersion,
     String criuVersion,
     String kernel,
-    List<ImageFile> files,
+    Map<String, Long> files,
     List<ProcessMember> members,
     List<ImageProcess> processes,
     List<Step> steps,
@@ -61,7 +65,7 @@ public record Manifest(
   /** Copies the lists. */
   public Manifest {
     commandLine = List.copyOf(commandLine);
-    files = List.copyOf(files);
+    files = Collections.unmodifiableMap(new LinkedHashMap<>(files));
     members = List.copyOf(members);
     processes = List.copyOf(processes);
     steps = List.copyOf(steps);
@@ -82,15 +86,15 @@ public record Manifest(
    * @return bytes
    */
   public long bytes() {
-    return files.stream().mapToLong(ImageFile::bytes).sum();
+    return files.values().stream().mapToLong(Long::longValue).sum();
   }
 
   /**
    * The files that hold memory apart from CRIU's files.
    *
-   * @return empty where there are none
+   * @return their paths, as in {@link #files()}; empty where there are none
    */
-  public List<ImageFile> memoryFiles() {
-    return files.stream().filter(ImageFile::isMemory).toList();
+  public List<String> memoryFiles() {
+    return files.keySet().stream().filter(path -> path.startsWith("gpu/")).toList();
   }
 }

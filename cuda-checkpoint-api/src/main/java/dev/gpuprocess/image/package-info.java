@@ -1,6 +1,3 @@
-/**
- * What an image says about itself: {@link dev.gpuprocess.image.Manifest} and its files, and {@link
- * dev.gpuprocess.image.ImageKey}, which signs it.
- */
+/** What an image says about itself: {@link dev.gpuprocess.image.Manifest}, and what is in it. */
 @org.jspecify.annotations.NullMarked
 package dev.gpuprocess.image;

@@ -1,5 +1,6 @@
 package dev.gpuprocess.options;
 
+import java.lang.ProcessBuilder.Redirect;
 import java.nio.file.Path;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
@@ -92,12 +93,12 @@ public final class LaunchOptions {
   }
 
   /** {@return where standard output goes} */
-  public Output output() {
+  public Redirect output() {
     return set.output;
   }
 
   /** {@return where standard error goes; empty where standard output does} */
-  public Optional<Output> error() {
+  public Optional<Redirect> error() {
     return Optional.ofNullable(set.error);
   }
 
@@ -121,75 +122,6 @@ public final class LaunchOptions {
     return String.join(" ", set.command);
   }
 
-  /** Where output goes. Immutable. */
-  public static final class Output {
-
-    private static final Output NOWHERE = new Output(null, false, false);
-    private static final Output TO_CALLER = new Output(null, false, true);
-
-    private final @Nullable Path file;
-    private final boolean appends;
-    private final boolean toCaller;
-
-    private Output(@Nullable Path file, boolean appends, boolean toCaller) {
-      this.file = file;
-      this.appends = appends;
-      this.toCaller = toCaller;
-    }
-
-    /** {@return the file that the process writes; empty for none} */
-    public Optional<Path> file() {
-      return Optional.ofNullable(file);
-    }
-
-    /** {@return whether what is in the file stays, and output goes behind it} */
-    public boolean appends() {
-      return appends;
-    }
-
-    /** {@return whether output goes through a pipe to this JVM} */
-    public boolean isToCaller() {
-      return toCaller;
-    }
-
-    /** {@return output that is discarded} */
-    public static Output nowhere() {
-      return NOWHERE;
-    }
-
-    /**
-     * A file that is emptied, or created with mode 0666 less the umask of this JVM.
-     *
-     * @param file a regular file or a character device; a relative path is one in the working
-     *     directory of this JVM
-     * @return output into it
-     */
-    public static Output to(Path file) {
-      return new Output(file, false, false);
-    }
-
-    /**
-     * The end of a file, which is created with mode 0666 less the umask of this JVM when needed.
-     *
-     * @param file as for {@link #to}
-     * @return output behind what is in it
-     */
-    public static Output appendTo(Path file) {
-      return new Output(file, true, false);
-    }
-
-    /**
-     * A pipe to this JVM, which it reads as {@link dev.gpuprocess.LaunchedProcess#output()}. Such a
-     * process can be suspended and resumed, but not dumped: after a restore no process would hold
-     * the other end of the pipe, so a dump is refused, with {@link #to} as the cure.
-     *
-     * @return output to the caller
-     */
-    public static Output toCaller() {
-      return TO_CALLER;
-    }
-  }
-
   /** Builds {@link LaunchOptions}; each method names its default. Not for use by threads. */
   public static final class Builder extends OptionsBuilder<Builder> {
 
@@ -199,8 +131,8 @@ public final class LaunchOptions {
     private boolean inheritEnvironment = true;
     private @Nullable Path directory;
     private @Nullable Path input;
-    private Output output = Output.nowhere();
-    private @Nullable Output error;
+    private Redirect output = Redirect.DISCARD;
+    private @Nullable Redirect error;
     private boolean survivesExit;
     private boolean dropInheritedGpu = true;
     private boolean isolated;
@@ -294,24 +226,43 @@ public final class LaunchOptions {
     /**
      * Where standard output goes.
      *
-     * @param output the new value; {@link Output#nowhere()} by default
+     * <p>A file is a regular file or a character device; it is created with mode 0666 less the
+     * umask of this JVM when needed, and a relative path is one in the working directory of this
+     * JVM. {@link Redirect#PIPE} is a pipe to this JVM, which it reads as {@link
+     * dev.gpuprocess.LaunchedProcess#output()}. Such a process can be suspended and resumed, but
+     * not dumped: after a restore no process would hold the other end of the pipe, so a dump is
+     * refused, with a file as the cure.
+     *
+     * @param output {@link Redirect#DISCARD}, the default, {@link Redirect#PIPE}, {@link
+     *     Redirect#to} or {@link Redirect#appendTo}
      * @return this builder
+     * @throws IllegalArgumentException when it is {@link Redirect#INHERIT} or {@link Redirect#from}
      */
-    public Builder output(Output output) {
-      this.output = output;
+    public Builder output(Redirect output) {
+      this.output = written(output);
       return this;
     }
 
     /**
      * Where standard error goes.
      *
-     * @param error the new value; by default it goes where standard output goes, through the same
-     *     open file
+     * @param error as for {@link #output}; by default it goes where standard output goes, through
+     *     the same open file
      * @return this builder
+     * @throws IllegalArgumentException as {@link #output}
      */
-    public Builder error(Output error) {
-      this.error = error;
+    public Builder error(Redirect error) {
+      this.error = written(error);
       return this;
+    }
+
+    private static Redirect written(Redirect output) {
+      return switch (output.type()) {
+        case PIPE, WRITE, APPEND -> output;
+        case INHERIT, READ ->
+            throw new IllegalArgumentException(
+                "output cannot go to '%s': name a file, PIPE or DISCARD".formatted(output));
+      };
     }
 
     /**

@@ -24,9 +24,9 @@ public interface CriuDriver {
   /**
    * The version of the CRIU in use.
    *
-   * @return its version
+   * @return such as {@code 4.2.1}
    */
-  CriuVersion version();
+  String version();
 
   /**
    * Asks CRIU whether this kernel has what it needs ({@code criu check}).

@@ -10,49 +10,39 @@ import java.util.List;
  * <p>A driver may repeat a dump that failed before {@link #postDump}, such as when the tree had not
  * accepted a connection yet: the stages before it are then notified again.
  *
- * <p>A method that declares {@link VetoException} can stop the dump by throwing that or anything
- * else: the tree runs on, and the dump throws an exception whose cause is what was thrown. A method
- * that does not declare it cannot stop anything; what it throws is rethrown when the dump has
- * ended.
+ * <p>A method stops the dump by throwing anything: the tree runs on, and the dump throws an
+ * exception whose cause is what was thrown. Only {@link #networkUnlock} cannot stop it any more:
+ * what it throws is rethrown when the dump has ended.
  */
 public interface DumpListener {
 
   /** A listener that does nothing. */
   DumpListener NONE = new DumpListener() {};
 
-  /**
-   * Called before anything is stopped ({@code pre-dump}).
-   *
-   * @throws VetoException to stop the dump
-   */
-  default void preDump() throws VetoException {}
+  /** Called before anything is stopped ({@code pre-dump}). */
+  default void preDump() {}
 
   /**
    * The tree is stopped, and its own network namespace is to be locked now ({@code network-lock}).
    * Not called for a tree in CRIU's network namespace.
-   *
-   * @throws VetoException to stop the dump
    */
-  default void networkLock() throws VetoException {}
+  default void networkLock() {}
 
   /**
    * The tree is stopped, and CRIU will look at its files next ({@code query-ext-files}). Not called
    * by a driver that starts CRIU as a command: CRIU asks over its RPC only.
    *
    * @return further resources that are not part of the tree, in addition to those in the options
-   * @throws VetoException to stop the dump
    */
-  default List<External> queryExternalFiles() throws VetoException {
+  default List<External> queryExternalFiles() {
     return List.of();
   }
 
   /**
    * The images are complete except for the statistics; the tree is stopped and still exists ({@code
    * post-dump}). When this returns, the tree may die.
-   *
-   * @throws VetoException to stop the dump
    */
-  default void postDump() throws VetoException {}
+  default void postDump() {}
 
   /**
    * The network namespace is to be unlocked, because the tree runs on ({@code network-unlock}). Not

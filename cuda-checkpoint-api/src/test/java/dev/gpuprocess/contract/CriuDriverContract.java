@@ -88,7 +88,7 @@ public abstract class CriuDriverContract {
 
   @Test
   void version_isTold() {
-    assertTrue(driver().version().major() >= 3, () -> driver().version().toString());
+    assertTrue(driver().version().matches("[3-9]\\.\\d+(\\.\\d+)?"), driver().version());
   }
 
   @Test

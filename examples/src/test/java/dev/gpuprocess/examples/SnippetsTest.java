@@ -36,11 +36,12 @@ import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.options.RetentionPolicy;
 import dev.gpuprocess.options.SuspendOptions;
-import dev.gpuprocess.options.TurnOptions;
 import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.report.Step;
 import dev.gpuprocess.report.StepListener;
+import java.io.File;
 import java.io.IOException;
+import java.lang.ProcessBuilder.Redirect;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -164,7 +165,7 @@ class SnippetsTest {
     LaunchedProcess training =
         GpuProcess.launch(
             LaunchOptions.builder("sh", "train.sh")
-                .output(LaunchOptions.Output.appendTo(Path.of("train.log")))
+                .output(Redirect.appendTo(new File("train.log")))
                 .build());
     LaunchedProcess.Exit exit = training.awaitExit(Duration.ofHours(8)).orElseThrow();
     // [end:launch]
@@ -240,7 +241,7 @@ class SnippetsTest {
       // [start:slot]
       try (GpuSlot slot = GpuSlot.named("main").open()) {
         slot.enqueue(training, 0); // runs while no other process wants the GPU
-        slot.acquire(inference, TurnOptions.builder().priority(1).build()); // takes it at once
+        slot.acquire(inference, 1); // takes it at once
         answer.run();
         slot.release(inference); // the training continues
       }

@@ -2,8 +2,8 @@ package dev.gpuprocess.internal.context;
 
 import dev.gpuprocess.cuda.CudaDriver;
 import dev.gpuprocess.cuda.GpuInventory;
-import dev.gpuprocess.image.ImageKey;
 import dev.gpuprocess.internal.call.BoundedInventory;
+import dev.gpuprocess.internal.image.ImageKey;
 import dev.gpuprocess.internal.pool.HostMemoryPool;
 import dev.gpuprocess.internal.state.StateDirectory;
 import dev.gpuprocess.options.Timeouts;

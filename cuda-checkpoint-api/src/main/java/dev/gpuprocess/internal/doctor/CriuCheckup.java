@@ -5,7 +5,6 @@ import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.report.Finding;
 import dev.gpuprocess.report.Finding.Severity;
 import dev.gpuprocess.spi.CriuDriver;
-import dev.gpuprocess.spi.CriuVersion;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -53,7 +52,8 @@ final class CriuCheckup {
 
   private static Finding versionOrWhyNot(CriuDriver criu) {
     try {
-      return new Finding(Severity.OK, "CRIU", fit(criu.version()), "");
+      return new Finding(
+          Severity.OK, "CRIU", "version " + criu.version() + ", fit for this kernel", "");
     } catch (GpuCheckpointException e) {
       return noDump(String.valueOf(e.getMessage()));
     }
@@ -61,10 +61,6 @@ final class CriuCheckup {
 
   private static Finding noDump(String why) {
     return new Finding(Severity.PROBLEM, "dump is not possible", why, "");
-  }
-
-  private static String fit(CriuVersion version) {
-    return "version " + version + ", fit for this kernel";
   }
 
   void look() {
@@ -94,7 +90,7 @@ final class CriuCheckup {
         .query("CRIU", DEADLINE, criu::version)
         .ifPresent(
             version -> {
-              checkup.ok("CRIU", fit(version));
+              checkup.ok("CRIU", "version " + version + ", fit for this kernel");
               checkup
                   .query(
                       CHECK,

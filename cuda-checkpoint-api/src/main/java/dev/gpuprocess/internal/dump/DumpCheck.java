@@ -24,7 +24,6 @@ import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.report.Finding;
 import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.spi.CriuDriver;
-import dev.gpuprocess.spi.CriuVersion;
 import dev.gpuprocess.spi.GpuPlugin;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -83,7 +82,7 @@ public final class DumpCheck {
 
   /** Throws the exceptions of a dump, as far as they can be foreseen. Changes nothing. */
   void require() {
-    CriuVersion unusedVersion = context.criu().version();
+    String unusedVersion = context.criu().version();
     BoundedDiskTask disk =
         new BoundedDiskTask("dump", process.pid(), directory.toAbsolutePath(), limit());
     String unused = disk.run("look at", () -> lookAtPlace() + lookAtTemporaryFiles(), found -> {});

@@ -7,7 +7,9 @@ import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.error.TreeFailure;
 import java.util.Arrays;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
@@ -29,20 +31,15 @@ public final class VerbOutcome {
         || !(why instanceof GpuCheckpointException failure)) {
       return;
     }
-    List<TreeFailure.Member> members =
-        operation.members().stream()
-            .map(each -> new TreeFailure.Member(each.pid(), each.stateNow()))
-            .toList();
+    Map<Integer, @Nullable ProcessState> members = new LinkedHashMap<>();
+    operation.members().forEach(each -> members.put(each.pid(), each.stateNow()));
     Set<Long> failed =
         Stream.concat(Stream.of(why), Arrays.stream(why.getSuppressed()))
             .filter(GpuCheckpointException.class::isInstance)
             .map(each -> ((GpuCheckpointException) each).failure().pid())
             .collect(Collectors.toSet());
     List<Integer> failedMembers =
-        members.stream()
-            .map(TreeFailure.Member::pid)
-            .filter(pid -> failed.contains((long) pid))
-            .toList();
+        members.keySet().stream().filter(pid -> failed.contains((long) pid)).toList();
     failure.inTree(new TreeFailure(operation.root().pid(), failedMembers, members));
   }
 

@@ -3,7 +3,6 @@ package dev.gpuprocess.internal.image;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.OperationCancelledException;
-import dev.gpuprocess.image.ImageKey;
 import dev.gpuprocess.internal.linux.Descriptors;
 import dev.gpuprocess.internal.linux.DurableFiles;
 import dev.gpuprocess.internal.linux.IoExecutor;

@@ -1,6 +1,5 @@
 package dev.gpuprocess.internal.image;
 
-import dev.gpuprocess.image.ImageKey;
 import dev.gpuprocess.internal.linux.Descriptors;
 import dev.gpuprocess.internal.linux.DurableFiles;
 import dev.gpuprocess.internal.linux.FileHold;

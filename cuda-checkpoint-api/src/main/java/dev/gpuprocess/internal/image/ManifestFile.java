@@ -9,7 +9,6 @@ import com.google.gson.stream.JsonReader;
 import com.google.gson.stream.JsonWriter;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageException;
-import dev.gpuprocess.image.ImageKey;
 import dev.gpuprocess.internal.manifest.Checksum;
 import dev.gpuprocess.internal.manifest.ManifestData;
 import dev.gpuprocess.internal.text.Printable;

@@ -6,7 +6,8 @@ import dev.gpuprocess.error.FixAndRetryException.Reason;
 import dev.gpuprocess.internal.linux.ExitStatus;
 import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.options.LaunchOptions;
-import dev.gpuprocess.options.LaunchOptions.Output;
+import java.io.File;
+import java.lang.ProcessBuilder.Redirect;
 import java.nio.file.Path;
 import java.util.Map;
 import java.util.Optional;
@@ -90,10 +91,14 @@ final class LaunchFailures {
       case JOB_FILE -> "the job file of the CUDA driver cannot be made";
       case DIRECTORY -> "its directory " + text(options.directory());
       case FILE_IN -> "its input " + text(options.input());
-      case FILE_OUT -> "its output " + text(options.output().file());
-      case FILE_ERR -> "its error output " + text(options.error().flatMap(Output::file));
+      case FILE_OUT -> "its output " + text(file(options.output()));
+      case FILE_ERR -> "its error output " + text(options.error().flatMap(LaunchFailures::file));
       default -> "the program cannot be executed";
     };
+  }
+
+  private static Optional<Path> file(Redirect output) {
+    return Optional.ofNullable(output.file()).map(File::toPath);
   }
 
   private static String text(Optional<Path> file) {

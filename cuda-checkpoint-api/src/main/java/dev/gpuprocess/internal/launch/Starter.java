@@ -14,11 +14,12 @@ import dev.gpuprocess.internal.state.Journal;
 import dev.gpuprocess.internal.text.NativePath;
 import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.options.LaunchOptions;
-import dev.gpuprocess.options.LaunchOptions.Output;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.io.ByteArrayOutputStream;
+import java.io.File;
 import java.io.IOException;
 import java.io.InputStream;
+import java.lang.ProcessBuilder.Redirect;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.file.Path;
@@ -123,10 +124,10 @@ final class Starter implements AutoCloseable {
         options.dropInheritedGpu()
             ? Optional.of(NativeFile.installed(NativeFile.FORK_HANDLER))
             : Optional.empty();
-    if (options.output().isToCaller()) {
+    if (options.output().equals(Redirect.PIPE)) {
       output = OutputPipe.make();
     }
-    if (options.error().filter(Output::isToCaller).isPresent()) {
+    if (options.error().filter(Redirect.PIPE::equals).isPresent()) {
       error = OutputPipe.make();
     }
     try {
@@ -181,10 +182,11 @@ final class Starter implements AutoCloseable {
         .ifPresentOrElse(error -> addOutput(all, "err", error), () -> option(all, "join", "yes"));
   }
 
-  private static void addOutput(List<byte[]> all, String name, Output output) {
-    if (!output.isToCaller()) { // that is a pipe, which the program has already
-      Path file = output.file().map(Path::toAbsolutePath).orElse(NULL_DEVICE);
-      option(all, output.appends() ? name + "+" : name, file);
+  private static void addOutput(List<byte[]> all, String name, Redirect output) {
+    File file = output.file();
+    if (file != null) { // otherwise it is a pipe, which the program has already
+      boolean appends = output.type() == Redirect.Type.APPEND;
+      option(all, appends ? name + "+" : name, file.toPath().toAbsolutePath());
     }
   }
 

@@ -32,7 +32,7 @@ record ThisMachine(
         context.inventory().driverVersion(),
         context.inventory().read(),
         System.getProperty("os.version"),
-        context.criu().version().toString());
+        context.criu().version());
   }
 
   /**

@@ -1,6 +1,5 @@
 package dev.gpuprocess.internal.manifest;
 
-import dev.gpuprocess.image.ImageFile;
 import dev.gpuprocess.image.ImageMachine;
 import dev.gpuprocess.image.ImageProcess;
 import dev.gpuprocess.image.Manifest;
@@ -9,6 +8,7 @@ import dev.gpuprocess.options.CgroupMode;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.time.Instant;
 import java.util.HashSet;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
@@ -195,6 +195,8 @@ public record ManifestData(
 
   /** Returns what callers see of it. */
   public Manifest summary() {
+    Map<String, Long> sizes = new LinkedHashMap<>();
+    files.forEach(file -> sizes.put(file.path(), file.bytes()));
     return new Manifest(
         formatVersion,
         created,
@@ -207,7 +209,7 @@ public record ManifestData(
         driverVersion,
         criuVersion,
         kernel,
-        files.stream().map(file -> new ImageFile(file.path(), file.bytes())).toList(),
+        sizes,
         cudaProcesses().stream().map(ManifestMember::summary).toList(),
         processes == null ? List.of() : processes,
         steps == null ? List.of() : steps.stream().map(ManifestStep::summary).toList(),

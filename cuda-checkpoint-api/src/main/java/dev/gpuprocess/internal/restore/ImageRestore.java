@@ -28,8 +28,8 @@ import dev.gpuprocess.spi.GpuPlugin;
 import dev.gpuprocess.spi.RestoreListener;
 import dev.gpuprocess.spi.RestoreReport;
 import dev.gpuprocess.spi.RestoreRequest;
-import dev.gpuprocess.spi.VetoException;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Optional;
@@ -276,19 +276,19 @@ public final class ImageRestore {
     }
 
     @Override
-    public void setupNamespaces(int root) throws VetoException {
+    public void setupNamespaces(int root) {
       isolated.accept(root);
     }
 
     @Override
-    public void postRestore(int root) throws VetoException {
+    public void postRestore(int root) {
       extras.postRestore(root);
       try {
         if (launched.isPresent()) {
           launched.get().guard(root);
         }
       } catch (IOException e) {
-        throw new VetoException("the process cannot be guarded: " + e.getMessage(), e);
+        throw new UncheckedIOException("the process cannot be guarded: " + e.getMessage(), e);
       }
     }
   }

@@ -12,7 +12,6 @@ import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.OperationCancelledException;
-import dev.gpuprocess.image.ImageKey;
 import dev.gpuprocess.image.StoredImage;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.report.Step;
@@ -137,7 +136,8 @@ class FetchTest {
   @Test
   @RequiresRoot("gives files to another user")
   void whoCopiedItDoesNotMatterWithAKey() throws IOException {
-    ImageKey key = TestImages.key(root.resolve("key"), 5);
+    Path secret = root.resolve("key");
+    ImageKey key = TestImages.key(secret, 5);
     Path signed = root.resolve("shared/signed");
     TestImages.publish(signed, key);
     for (Path each : List.of(signed, original)) {
@@ -149,7 +149,7 @@ class FetchTest {
     }
     assertReason(
         ImageException.class, ImageException.Reason.NOT_TRUSTED, () -> store.fetch(original));
-    ImageStore keyed = settings().imageKey(key).build().store(root.resolve("keyed"));
+    ImageStore keyed = settings().imageKey(secret).build().store(root.resolve("keyed"));
     assertReason(
         ImageException.class, ImageException.Reason.NOT_TRUSTED, () -> keyed.fetch(original));
     keyed.verify(keyed.fetch(signed));

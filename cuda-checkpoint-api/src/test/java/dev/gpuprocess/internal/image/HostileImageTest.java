@@ -5,7 +5,6 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import dev.gpuprocess.contract.Figures;
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.error.ImageException;
-import dev.gpuprocess.image.ImageKey;
 import dev.gpuprocess.internal.manifest.Checksum;
 import dev.gpuprocess.internal.time.WorkLimit;
 import java.io.IOException;

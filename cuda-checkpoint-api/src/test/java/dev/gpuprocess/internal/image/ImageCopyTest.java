@@ -12,7 +12,6 @@ import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.OperationCancelledException;
-import dev.gpuprocess.image.ImageKey;
 import dev.gpuprocess.internal.linux.FileHold;
 import dev.gpuprocess.internal.manifest.ChecksummedFile;
 import dev.gpuprocess.internal.time.WorkLimit;

@@ -13,7 +13,6 @@ import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.error.OperationTimedOutException;
-import dev.gpuprocess.image.ImageKey;
 import dev.gpuprocess.internal.linux.DurableFiles;
 import dev.gpuprocess.internal.manifest.Checksum;
 import dev.gpuprocess.internal.manifest.ChecksummedFile;

@@ -3,7 +3,6 @@ package dev.gpuprocess.internal.image;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import dev.gpuprocess.image.ImageKey;
 import dev.gpuprocess.image.ImageMachine;
 import dev.gpuprocess.image.MappedFile;
 import dev.gpuprocess.internal.linux.DirectoryMaker;

@@ -14,7 +14,6 @@ import dev.gpuprocess.examples.agent.protocol.timeslice.ListGroupsResponse;
 import dev.gpuprocess.examples.agent.protocol.timeslice.SnapshotAgentJobState;
 import dev.gpuprocess.examples.agent.protocol.timeslice.YieldRequest;
 import dev.gpuprocess.examples.agent.protocol.timeslice.YieldResponse;
-import dev.gpuprocess.options.TurnOptions;
 import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.report.SlotEvent;
 import dev.gpuprocess.report.SlotProcess;
@@ -24,6 +23,7 @@ import io.grpc.ServerServiceDefinition;
 import io.grpc.Status;
 import java.time.Duration;
 import java.time.Instant;
+import java.time.temporal.ChronoUnit;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -143,7 +143,7 @@ final class TimeSliceService implements BindableService, AutoCloseable {
     Group group = group(request.getGroupId());
     ProcessIdentity.of(pid).ifPresent(identity -> group.names.put(identity, job));
     RunningProcess running =
-        group.slot.acquire(pid, TurnOptions.builder().cancellation(Rpc.cancellation()).build());
+        group.slot.acquire(pid, 0, ChronoUnit.FOREVER.getDuration(), Rpc.cancellation());
     return AcquireResponse.newBuilder()
         .setSuccess(true)
         .setWaitedMs((System.nanoTime() - began) / 1_000_000)

@@ -294,18 +294,13 @@ final class ImagePage {
 
   private void files() {
     begin("Files");
-    long most = manifest.files().stream().mapToLong(each -> each.bytes()).max().orElse(0);
+    long most = manifest.files().values().stream().mapToLong(Long::longValue).max().orElse(0);
     page.append("<details><summary>").append(manifest.files().size());
     page.append(" files</summary>\n");
     head("File", "#Size", "");
     manifest
         .files()
-        .forEach(
-            each ->
-                row(
-                    code(each.path()),
-                    number(Output.bytes(each.bytes())),
-                    bar(each.bytes(), most)));
+        .forEach((path, bytes) -> row(code(path), number(Output.bytes(bytes)), bar(bytes, most)));
     foot();
     page.append("</details>\n");
     end();

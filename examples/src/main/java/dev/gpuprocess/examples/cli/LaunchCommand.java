@@ -6,6 +6,7 @@ import dev.gpuprocess.options.LaunchOptions;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.PrintStream;
+import java.lang.ProcessBuilder.Redirect;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.LinkedHashMap;
@@ -99,11 +100,11 @@ final class LaunchCommand extends CliCommand {
       options.directory(directory);
     }
     if (outputFile != null) {
-      options.output(LaunchOptions.Output.appendTo(outputFile));
+      options.output(Redirect.appendTo(outputFile.toFile()));
     } else if (!detach) {
-      options.output(LaunchOptions.Output.toCaller()).error(LaunchOptions.Output.toCaller());
+      options.output(Redirect.PIPE).error(Redirect.PIPE);
     } else {
-      options.output(LaunchOptions.Output.nowhere());
+      options.output(Redirect.DISCARD);
     }
     return options.build();
   }

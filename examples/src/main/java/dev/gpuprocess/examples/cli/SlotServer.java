@@ -2,13 +2,13 @@ package dev.gpuprocess.examples.cli;
 
 import dev.gpuprocess.GpuSlot;
 import dev.gpuprocess.options.Cancellation;
-import dev.gpuprocess.options.TurnOptions;
 import dev.gpuprocess.report.SlotProcess;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.channels.ClosedChannelException;
 import java.nio.channels.ServerSocketChannel;
 import java.nio.channels.SocketChannel;
+import java.time.temporal.ChronoUnit;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -126,9 +126,7 @@ final class SlotServer implements AutoCloseable {
       case "list" -> {
         return slot.processes().stream().map(SlotServer::value).toList();
       }
-      case "acquire" ->
-          slot.acquire(
-              pid, TurnOptions.builder().priority(priority).cancellation(cancellation).build());
+      case "acquire" -> slot.acquire(pid, priority, ChronoUnit.FOREVER.getDuration(), cancellation);
       case "enqueue" -> slot.enqueue(pid, priority);
       case "release" -> slot.release(pid);
       case "remove" -> {

@@ -35,7 +35,7 @@ public final class Demo {
     try (Machine machine = simulated ? Machine.simulated("as asked") : Machine.best()) {
       Progress progress = new Progress(out, machine);
       progress.print("GPU", machine.toString());
-      progress.print("CRIU", machine.checkpoints().criu().version().toString());
+      progress.print("CRIU", machine.checkpoints().criu().version());
       progress.print("system", System.getProperty("os.version") + ", Java " + Runtime.version());
       MainJob.Result result = MainJob.run(machine, progress);
       out.println();

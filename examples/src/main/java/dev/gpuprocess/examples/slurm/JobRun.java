@@ -17,11 +17,11 @@ import dev.gpuprocess.examples.slurm.JobEvents.Signalled;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.LaunchOptions;
-import dev.gpuprocess.options.LaunchOptions.Output;
 import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.options.RetentionPolicy;
 import java.io.IOException;
+import java.lang.ProcessBuilder.Redirect;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -183,10 +183,10 @@ public final class JobRun {
                 command.get(0), command.subList(1, command.size()).toArray(String[]::new))
             .isolated(settings.isolated());
     Path out = outputOf(1);
-    options.output(Output.appendTo(out));
+    options.output(Redirect.appendTo(out.toFile()));
     Path err = outputOf(2);
     if (!err.equals(out)) {
-      options.error(Output.appendTo(err));
+      options.error(Redirect.appendTo(err.toFile()));
     }
     LaunchedProcess process = machine.launch(options.build());
     log.accept(

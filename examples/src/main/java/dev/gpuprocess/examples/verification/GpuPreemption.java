@@ -7,7 +7,6 @@ import dev.gpuprocess.examples.demo.Await;
 import dev.gpuprocess.examples.demo.Machine;
 import dev.gpuprocess.examples.demo.Scratch;
 import dev.gpuprocess.examples.slot.SlotTimeline;
-import dev.gpuprocess.options.TurnOptions;
 import dev.gpuprocess.report.SlotEvent;
 import dev.gpuprocess.report.SlotEvent.Kind;
 import java.io.IOException;
@@ -52,8 +51,7 @@ public final class GpuPreemption {
    * @param total from the request until its answer was here
    * @param suspend the training left the GPU
    * @param resume the inference came back to it
-   * @param answer from the return of {@link GpuSlot#acquire(long, TurnOptions)} until the answer
-   *     was here
+   * @param answer from the return of {@link GpuSlot#acquire(long, int)} until the answer was here
    * @param step from {@link GpuSlot#release(long)} until the training had done a step
    */
   private record Preemption(
@@ -145,7 +143,7 @@ public final class GpuPreemption {
       throws IOException {
     int before = events.size();
     long request = System.nanoTime();
-    slot.acquire(engine.pid(), TurnOptions.builder().priority(1).build());
+    slot.acquire(engine.pid(), 1);
     long acquired = System.nanoTime();
     String answer = engine.answer();
     long answered = System.nanoTime();

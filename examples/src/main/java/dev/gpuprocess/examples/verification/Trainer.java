@@ -11,6 +11,7 @@ import java.io.File;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.UncheckedIOException;
+import java.lang.ProcessBuilder.Redirect;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -116,7 +117,7 @@ final class Trainer implements AutoCloseable {
               LaunchOptions.builder(
                       command.get(0), command.subList(1, command.size()).toArray(String[]::new))
                   .environment(program.environment())
-                  .error(LaunchOptions.Output.to(errors))
+                  .error(Redirect.to(errors.toFile()))
                   .build());
       return new Launched(process, new Trainer(process.identity(), losses, errors));
     } catch (IOException e) {

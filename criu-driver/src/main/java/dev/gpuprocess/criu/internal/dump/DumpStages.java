@@ -8,7 +8,6 @@ import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.spi.DumpListener;
-import dev.gpuprocess.spi.VetoException;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.stream.Stream;
@@ -52,7 +51,7 @@ final class DumpStages implements Conversation.Notifications {
     }
   }
 
-  private Answer notify(String script) throws VetoException {
+  private Answer notify(String script) {
     switch (script) {
       case "pre-dump" -> {
         checkIdentity();

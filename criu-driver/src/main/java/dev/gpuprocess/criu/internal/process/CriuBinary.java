@@ -1,7 +1,6 @@
 package dev.gpuprocess.criu.internal.process;
 
 import dev.gpuprocess.internal.proc.ProcFs;
-import dev.gpuprocess.spi.CriuVersion;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;

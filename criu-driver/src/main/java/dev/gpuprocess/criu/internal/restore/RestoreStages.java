@@ -7,7 +7,6 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.spi.RestoreListener;
-import dev.gpuprocess.spi.VetoException;
 import java.io.IOException;
 import org.jspecify.annotations.Nullable;
 
@@ -63,7 +62,7 @@ final class RestoreStages implements Conversation.Notifications {
     }
   }
 
-  private void notify(Stage stage) throws VetoException, IOException {
+  private void notify(Stage stage) throws IOException {
     switch (stage.script()) {
       case "pre-restore" -> {
         if (!begun) {

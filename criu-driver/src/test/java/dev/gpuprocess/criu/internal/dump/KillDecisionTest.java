@@ -22,7 +22,6 @@ import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.spi.DumpListener;
 import dev.gpuprocess.spi.DumpRequest;
-import dev.gpuprocess.spi.VetoException;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -53,8 +52,8 @@ class KillDecisionTest {
   private static final DumpListener VETO =
       new DumpListener() {
         @Override
-        public void postDump() throws VetoException {
-          throw new VetoException("the process is to live");
+        public void postDump() {
+          throw new IllegalStateException("the process is to live");
         }
       };
 

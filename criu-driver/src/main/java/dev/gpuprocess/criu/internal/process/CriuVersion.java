@@ -1,4 +1,4 @@
-package dev.gpuprocess.spi;
+package dev.gpuprocess.criu.internal.process;
 
 import java.util.Comparator;
 

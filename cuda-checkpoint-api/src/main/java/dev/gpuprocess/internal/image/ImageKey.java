@@ -1,4 +1,4 @@
-package dev.gpuprocess.image;
+package dev.gpuprocess.internal.image;
 
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageException;
@@ -15,14 +15,7 @@ import javax.crypto.Mac;
 import javax.crypto.spec.SecretKeySpec;
 import org.jspecify.annotations.Nullable;
 
-/**
- * A secret to sign images with, for images that leave this machine or are stored where others can
- * write. The manifest is then authenticated by a code (HMAC-SHA256) that cannot be made without the
- * key, and lists SHA-256 checksums of the files; an image without the right code is not opened.
- * Signing does not prevent that an older signed image is put where a newer one was ({@link
- * dev.gpuprocess.options.RestoreOptions.Builder#expectLabel} does). Immutable; may be shared
- * between threads.
- */
+/** A secret to sign images with. Immutable; may be shared between threads. */
 public final class ImageKey {
 
   /** The length of the shortest key, in bytes. */
@@ -38,7 +31,7 @@ public final class ImageKey {
   }
 
   /**
-   * Reads a key. Make one with {@code (umask 077; head -c 32 /dev/urandom > image.key)}.
+   * Reads a key.
    *
    * @param file 32 to 4096 bytes that only root or the user of this JVM can read, in a directory
    *     that only they can write to

@@ -1,4 +1,4 @@
-package dev.gpuprocess.image;
+package dev.gpuprocess.internal.image;
 
 import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static org.junit.jupiter.api.Assertions.assertEquals;
@@ -6,7 +6,6 @@ import static org.junit.jupiter.api.Assertions.assertNotEquals;
 
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.error.ImageException;
-import dev.gpuprocess.internal.image.TestImages;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
