@@ -4,7 +4,9 @@ import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.options.Cancellation;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.stream.Stream;
 
 /** Starts the command line on the GPUs of this machine. */
 public final class Main {
@@ -57,7 +59,7 @@ public final class Main {
               if (done.getCount() > 0) {
                 cancellation.cancel();
                 worker.interrupt();
-                await(done);
+                await(done, worker);
               }
             },
             "gpuprocess cancel");
@@ -102,12 +104,28 @@ public final class Main {
     return !failed.get();
   }
 
-  /** The verb has its own bounds, and must not be left half way by an exit. */
-  private static void await(CountDownLatch done) {
+  /**
+   * Waits until the command has ended: a verb has its own bounds, and must not be left half way by
+   * an exit. Gives up when its result has been printed for {@link #FLUSH_MILLIS} to a reader that
+   * reads nothing more.
+   */
+  private static void await(CountDownLatch done, Thread worker) {
+    boolean isStuck = false;
     try {
-      done.await();
+      while (!done.await(FLUSH_MILLIS, TimeUnit.MILLISECONDS) && !(isStuck && isPrinting(worker))) {
+        isStuck = isPrinting(worker);
+      }
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
     }
+  }
+
+  private static boolean isPrinting(Thread worker) {
+    List<String> stack =
+        Stream.of(worker.getStackTrace())
+            .map(frame -> frame.getClassName() + "." + frame.getMethodName())
+            .toList();
+    return stack.contains("java.io.FileOutputStream.writeBytes")
+        && stack.stream().anyMatch(frame -> frame.startsWith(Output.class.getName() + "."));
   }
 }

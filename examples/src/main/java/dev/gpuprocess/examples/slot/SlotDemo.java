@@ -21,6 +21,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.OptionalLong;
 import java.util.Random;
 import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
@@ -181,13 +182,18 @@ public final class SlotDemo implements AutoCloseable {
 
   /** Returns less than the suspended processes hold, so that one of them is on disk. */
   private long budget() {
+    if (!Await.until(PATIENCE, () -> most().isPresent())) {
+      throw new IllegalStateException("the GPUs cannot be read");
+    }
+    return most().orElseThrow() * (PROCESSES - GPUS) - 1;
+  }
+
+  /** Returns the most that a process holds on a GPU; empty when the GPUs do not answer in time. */
+  private OptionalLong most() {
     return checkpoints().gpus().gpus().orElse(List.of()).stream()
-                .flatMap(gpu -> gpu.users().stream())
-                .mapToLong(user -> user.bytes().orElse(0))
-                .max()
-                .orElseThrow()
-            * (PROCESSES - GPUS)
-        - 1;
+        .flatMap(gpu -> gpu.users().stream())
+        .mapToLong(user -> user.bytes().orElse(0))
+        .max();
   }
 
   private AtomicInteger count(String event) {

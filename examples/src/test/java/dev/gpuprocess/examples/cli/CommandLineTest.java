@@ -3,12 +3,14 @@ package dev.gpuprocess.examples.cli;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import com.google.gson.JsonElement;
 import com.google.gson.JsonParser;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.contract.RequiresCriu;
 import dev.gpuprocess.examples.demo.Await;
+import dev.gpuprocess.fixtures.Command;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.Signal;
@@ -17,6 +19,7 @@ import dev.gpuprocess.fixtures.SimulatedGpu;
 import dev.gpuprocess.fixtures.Workload;
 import java.io.IOException;
 import java.io.InputStream;
+import java.io.RandomAccessFile;
 import java.io.StringReader;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
@@ -304,6 +307,46 @@ class CommandLineTest {
     } finally {
       child.destroyForcibly();
     }
+  }
+
+  /** The same for the result of a command, which its own thread prints. */
+  @Test
+  void endsBySigtermWhileItPrints(GpuCheckpoints machine, SimulatedDriver driver) throws Exception {
+    assumeTrue(Files.exists(Path.of("/proc/self/stack")), "this kernel shows no stacks");
+    Path pipe = directory.resolve("pipe");
+    assertEquals("", Command.of("mkfifo", pipe.toString()).succeed());
+    Path err = directory.resolve("err");
+    try (RandomAccessFile held = new RandomAccessFile(pipe.toFile(), "rw")) {
+      // Fills it, and is ended when it is full.
+      int unused =
+          new ProcessBuilder("timeout", "2", "yes").redirectOutput(pipe.toFile()).start().waitFor();
+      Process child =
+          program(machine, driver, "completion")
+              .redirectError(err.toFile())
+              .redirectOutput(pipe.toFile())
+              .start();
+      try {
+        assertTrue(Await.until(Duration.ofSeconds(40), () -> isWriting(child)), () -> text(err));
+        Signal.send("TERM", child.pid());
+        assertTrue(child.waitFor(40, TimeUnit.SECONDS), () -> text(err));
+        assertEquals(SIGTERM_CODE, child.exitValue(), () -> text(err));
+      } finally {
+        child.destroyForcibly();
+      }
+    }
+  }
+
+  private static boolean isWriting(Process child) {
+    try (Stream<Path> threads = Files.list(Path.of("/proc/" + child.pid() + "/task"))) {
+      for (Path each : threads.toList()) {
+        if (Files.readString(each.resolve("stack")).contains("pipe_write")) {
+          return true;
+        }
+      }
+    } catch (IOException e) {
+      return false; // a thread has ended while the list was read
+    }
+    return false;
   }
 
   private static int available(InputStream in) {
