@@ -109,11 +109,7 @@ public final class CpuImage {
               .setLogToStderr(true);
       return request.ask(criu_req.newBuilder().setType(type).setOpts(opts).build());
     } catch (IOException e) {
-      throw new MachineUnfitException(
-          MachineUnfitException.Reason.NO_CRIU,
-          request.subject() + " did not begin: " + e.getMessage(),
-          Failure.of(request.operation(), 0),
-          e);
+      throw CriuFailureBuilder.notBegun(request.operation(), request.subject(), 0, e);
     }
   }
 }
