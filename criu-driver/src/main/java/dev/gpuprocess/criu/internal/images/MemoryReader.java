@@ -36,7 +36,7 @@ final class MemoryReader {
     this.mm =
         ImageFileReader.only(
             images.resolve("mm-" + pid + ".img"), ImageFileReader.Kind.MM, mm_entry.parser());
-    this.own = PageMap.read(images, Integer.toString(pid), pageSize).orElse(PageMap.empty(images));
+    this.own = PageMap.read(images, Integer.toString(pid), pageSize);
   }
 
   int executable() {

@@ -25,9 +25,7 @@ final class Segments {
   PageMap map(long id) throws IOException {
     PageMap map = known.get(id);
     if (map == null) {
-      map =
-          PageMap.read(images, "shmem-" + Long.toUnsignedString(id), pageSize)
-              .orElse(PageMap.empty(images));
+      map = PageMap.read(images, "shmem-" + Long.toUnsignedString(id), pageSize);
       if (runs + map.size() > MOST_RUNS) {
         known.clear();
         runs = 0;
