@@ -22,14 +22,14 @@ final class ProcessReader {
   private final Path images;
   private final long pageSize;
   private final FileTable files;
-  private final Segments segments;
+  private final MemoryReader.Segments segments;
   private final Set<Integer> threads = new HashSet<>();
 
   ProcessReader(Path images, long pageSize) throws IOException {
     this.images = images;
     this.pageSize = pageSize;
     this.files = new FileTable(images);
-    this.segments = new Segments(images, pageSize);
+    this.segments = new MemoryReader.Segments(images, pageSize);
   }
 
   DumpedProcess read(pstree_entry entry) throws IOException {

@@ -275,7 +275,7 @@ public final class RestoreOperation {
     Throwable thrown = stages.thrown();
     if (thrown instanceof RestoreRights.MissingException missing) {
       return CriuException.missingCapability(
-          builder.message(outcome, missing.why(), RestoreRights.CURE),
+          builder.message(outcome, String.valueOf(missing.getMessage()), RestoreRights.CURE),
           builder.failure(outcome),
           builder.criu(),
           Set.of(Capability.SETPCAP.toString()));
