@@ -82,8 +82,7 @@ final class Programs {
   }
 
   /** Reads the commands from a dry run of the makefile. */
-  private static Map<String, List<String>> commands(Stage stage, List<String> names)
-      throws FailedException {
+  private static Map<String, List<String>> commands(Stage stage, List<String> names) {
     List<String> words =
         new ArrayList<>(List.of("make", "--dry-run", "--keep-going", "--no-print-directory"));
     names.forEach(name -> words.add(name + ".pid"));

@@ -1,6 +1,5 @@
 package dev.gpuprocess.examples.zdtm;
 
-import dev.gpuprocess.examples.zdtm.Way.FailedException;
 import dev.gpuprocess.fixtures.Command;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -47,7 +46,7 @@ final class Stage {
   }
 
   /** Removes the files that programs have made beside themselves. */
-  void removeLeftovers() throws IOException, FailedException {
+  void removeLeftovers() throws IOException {
     for (Path file : files()) {
       if (!own.contains(file)) {
         Command.of("rm", "-rf", "--one-file-system", file.toString()).in(test).succeed();
