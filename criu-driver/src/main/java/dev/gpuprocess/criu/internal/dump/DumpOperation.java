@@ -109,7 +109,6 @@ public final class DumpOperation {
     DumpStages stages = new DumpStages(root, listener, this::imagesAreComplete);
     CriuResult result;
     try (Wakeup wakeup = Wakeup.by(options.cancellation())) {
-      Files.deleteIfExists(log);
       Files.deleteIfExists(request.work().resolve(Statistics.OF_DUMP));
       result =
           criu.dump(

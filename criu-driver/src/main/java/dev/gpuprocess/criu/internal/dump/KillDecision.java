@@ -37,11 +37,6 @@ record KillDecision(int root, Duration limit) implements CriuCall.BeforeKill {
   }
 
   @Override
-  public void aboutToKill(int criu) {
-    // The kill needs no preparation.
-  }
-
-  @Override
   public boolean awaitMoment(ProcessIdentity criu) {
     boolean found = Deadline.after(limit).await(PAUSE_NANOS, () -> stoppedAtMoment(criu));
     if (!found) {

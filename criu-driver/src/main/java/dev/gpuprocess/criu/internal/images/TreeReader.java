@@ -40,9 +40,6 @@ public final class TreeReader {
 
   private static final Pattern LINK_REMAP = Pattern.compile("link_remap\\.\\d+");
 
-  /** Not used for what is read without mappings. */
-  private static final long PAGE_SIZE = 4096;
-
   private final Path images;
 
   /**
@@ -124,10 +121,9 @@ public final class TreeReader {
    * @throws IOException when a file is missing, cut off or altered
    */
   public long commonBoundingSet() throws IOException {
-    ProcessReader reader = new ProcessReader(images, PAGE_SIZE);
     long common = -1;
     for (pstree_entry entry : entries()) {
-      common &= reader.boundingSet(entry.getPid());
+      common &= ProcessReader.boundingSet(images, entry.getPid());
     }
     return common;
   }

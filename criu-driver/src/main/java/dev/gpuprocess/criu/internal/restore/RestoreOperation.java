@@ -166,7 +166,6 @@ public final class RestoreOperation {
             criu.command(), stages.otherNumberOutside() ? 0 : pid, log, stages);
     CriuResult result;
     try (Wakeup wakeup = Wakeup.by(options.cancellation())) {
-      Files.deleteIfExists(log);
       Files.deleteIfExists(request.work().resolve(Statistics.OF_RESTORE));
       result =
           criu.restore(
@@ -224,12 +223,11 @@ public final class RestoreOperation {
   }
 
   private void checkDirectories() {
-    Failure failure = Failure.of("restore", pid);
     if (!Files.isDirectory(request.work()) || !Files.isWritable(request.work())) {
       throw new ImageException(
           ImageException.Reason.DIRECTORY,
           subject + " did not begin: " + request.work() + " is not a writable directory",
-          failure);
+          Failure.of("restore", pid));
     }
   }
 
