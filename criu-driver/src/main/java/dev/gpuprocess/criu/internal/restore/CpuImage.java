@@ -71,8 +71,8 @@ public final class CpuImage {
     CriuResult result = make(request, criu_req_type.CPUINFO_CHECK, check);
     if (!result.success()) {
       CriuFailureBuilder builder = request.builder(result);
-      throw mismatch(builder, SimpleRequest.untouched())
-          .orElseGet(() -> ImageSet.explain(builder, SimpleRequest.untouched(), result.givenUp()));
+      throw mismatch(builder, SimpleRequest.UNTOUCHED)
+          .orElseGet(() -> ImageSet.explain(builder, SimpleRequest.UNTOUCHED, result.givenUp()));
     }
   }
 

@@ -22,6 +22,8 @@ import java.time.Duration;
  */
 public record SimpleRequest(CriuCommand command, String operation, String subject) {
 
+  public static final TreeOutcome UNTOUCHED = new TreeOutcome(null, "nothing was touched");
+
   private static final Duration LIMIT = Duration.ofMinutes(1);
 
   /** Makes the request and returns how it went. */
@@ -50,11 +52,7 @@ public record SimpleRequest(CriuCommand command, String operation, String subjec
   /** Throws if the request has failed. */
   public void requireSuccess(CriuResult result) {
     if (!result.success()) {
-      throw builder(result).exception(untouched(), LIMIT);
+      throw builder(result).exception(UNTOUCHED, LIMIT);
     }
-  }
-
-  public static TreeOutcome untouched() {
-    return new TreeOutcome(null, "nothing was touched");
   }
 }
