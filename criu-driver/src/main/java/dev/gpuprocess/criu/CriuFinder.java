@@ -151,10 +151,17 @@ final class CriuFinder {
     }
 
     private Optional<CriuBinary> byCommand(List<String> words) {
+      String name = "'" + String.join(" ", words) + "'";
+      List<String> all = new ArrayList<>(words);
       try {
-        return fit("'" + String.join(" ", words) + "'", ask(locator.program(words.get(0)), words));
+        Path program =
+            locator
+                .program(words.get(0))
+                .orElseThrow(() -> new UnusableException("the program is not on the PATH"));
+        all.set(0, program.toString());
+        return fit(name, ask(new CriuCommand(all, false)));
       } catch (NativeCallException | UnusableException e) {
-        refusals.add("'" + String.join(" ", words) + "': " + e.getMessage());
+        refusals.add(name + ": " + e.getMessage());
         return Optional.empty();
       }
     }
@@ -201,17 +208,6 @@ final class CriuFinder {
       }
     }
     return ask(CriuCommand.direct(candidate.program()));
-  }
-
-  private CriuBinary ask(Optional<Path> program, List<String> words)
-      throws NativeCallException, UnusableException {
-    List<String> all = new ArrayList<>(words);
-    all.set(
-        0,
-        program
-            .orElseThrow(() -> new UnusableException("the program is not on the PATH"))
-            .toString());
-    return ask(new CriuCommand(all, false));
   }
 
   private CriuBinary ask(CriuCommand command) throws NativeCallException, UnusableException {

@@ -13,6 +13,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /** Where to look for CRIU, as {@link RpcCriuDriver} describes it. */
@@ -152,9 +153,9 @@ final class CriuLocator {
     if (property != null && !property.isBlank()) {
       return List.of(new Candidate(PROPERTY, Path.of(property).toAbsolutePath()));
     }
-    String named = environment.getOrDefault(VARIABLE, "");
-    if (!named.isBlank()) {
-      return List.of(new Candidate(VARIABLE, Path.of(named).toAbsolutePath()));
+    Optional<String> named = variable(VARIABLE);
+    if (named.isPresent()) {
+      return List.of(new Candidate(VARIABLE, Path.of(named.get()).toAbsolutePath()));
     }
     List<Candidate> found = new ArrayList<>();
     onPath("criu").ifPresent(program -> found.add(new Candidate("PATH", program)));
@@ -178,15 +179,11 @@ final class CriuLocator {
 
   /** The first program with this name on the PATH. */
   Optional<Path> onPath(String name) {
-    for (String directory : environment.getOrDefault("PATH", "").split(":")) {
-      if (!directory.isEmpty()) {
-        Path program = Path.of(directory, name);
-        if (Files.isRegularFile(program) && Files.isExecutable(program)) {
-          return Optional.of(program.toAbsolutePath());
-        }
-      }
-    }
-    return Optional.empty();
+    return Stream.of(environment.getOrDefault("PATH", "").split(":"))
+        .filter(directory -> !directory.isEmpty())
+        .map(directory -> Path.of(directory, name).toAbsolutePath())
+        .filter(program -> Files.isRegularFile(program) && Files.isExecutable(program))
+        .findFirst();
   }
 
   private List<Path> provisioned() {
@@ -194,18 +191,16 @@ final class CriuLocator {
     if (home == null || !Files.isDirectory(home)) {
       return List.of();
     }
-    List<Path> versions = new ArrayList<>();
     try {
-      for (Path entry : DurableFiles.list(home)) {
-        if (version(entry).isPresent() && Files.isExecutable(entry.resolve("criu"))) {
-          versions.add(entry);
-        }
-      }
+      return DurableFiles.list(home).stream()
+          .filter(entry -> version(entry).isPresent())
+          .sorted(Comparator.comparing((Path entry) -> version(entry).orElseThrow()).reversed())
+          .map(entry -> entry.resolve("criu"))
+          .filter(Files::isExecutable)
+          .toList();
     } catch (IOException e) {
       return List.of(); // not ours to read, so not provisioned for us
     }
-    versions.sort(Comparator.comparing((Path entry) -> version(entry).orElseThrow()).reversed());
-    return versions.stream().map(entry -> entry.resolve("criu")).toList();
   }
 
   private static Optional<CriuVersion> version(Path directory) {
@@ -220,17 +215,13 @@ final class CriuLocator {
   }
 
   private Optional<Path> provisionedHome() {
-    String own = environment.getOrDefault("GPUPROCESS_HOME", "");
-    if (!own.isBlank()) {
-      return Optional.of(Path.of(own, "criu"));
-    }
-    String cache = environment.getOrDefault("XDG_CACHE_HOME", "");
-    if (!cache.isBlank()) {
-      return Optional.of(Path.of(cache, "gpuprocess", "criu"));
-    }
-    String home = environment.getOrDefault("HOME", "");
-    return home.isBlank()
-        ? Optional.empty()
-        : Optional.of(Path.of(home, ".cache", "gpuprocess", "criu"));
+    return variable("GPUPROCESS_HOME")
+        .map(own -> Path.of(own, "criu"))
+        .or(() -> variable("XDG_CACHE_HOME").map(cache -> Path.of(cache, "gpuprocess", "criu")))
+        .or(() -> variable("HOME").map(home -> Path.of(home, ".cache", "gpuprocess", "criu")));
+  }
+
+  private Optional<String> variable(String name) {
+    return Optional.ofNullable(environment.get(name)).filter(value -> !value.isBlank());
   }
 }

@@ -163,7 +163,7 @@ public final class RpcCriuDriver implements CriuDriver {
   /** Looks for CRIU to learn whose privileges it will have; works without one, too. */
   @Override
   public List<Finding> preflight(ProcessIdentity process, DumpOptions options) {
-    return isDirect() ? Preflight.of(process, options) : Preflight.withoutRights(process, options);
+    return Preflight.of(process, options, isDirect());
   }
 
   /** Returns true only if CRIU is a child of this JVM. */

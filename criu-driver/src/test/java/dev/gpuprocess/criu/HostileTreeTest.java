@@ -56,8 +56,8 @@ class HostileTreeTest {
     try (Workload idle = Workload.idle()) {
       hold(idle, "many-renamed " + longName() + " " + MANY_NAMES);
       List<Finding> problems =
-          Preflight.withoutRights(
-                  ProcessIdentity.of(idle.pid()).orElseThrow(), DumpOptions.ofDefaults())
+          Preflight.of(
+                  ProcessIdentity.of(idle.pid()).orElseThrow(), DumpOptions.ofDefaults(), false)
               .stream()
               .filter(Finding::isProblem)
               .toList();
@@ -135,8 +135,8 @@ class HostileTreeTest {
 
   /** Looks at a process. */
   public static void main(String[] args) {
-    Preflight.withoutRights(
-        ProcessIdentity.of(Long.parseLong(args[0])).orElseThrow(), DumpOptions.ofDefaults());
+    Preflight.of(
+        ProcessIdentity.of(Long.parseLong(args[0])).orElseThrow(), DumpOptions.ofDefaults(), false);
     System.out.println("looked");
   }
 }

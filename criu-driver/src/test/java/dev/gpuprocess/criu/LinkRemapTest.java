@@ -7,7 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.contract.RequiresCriu;
 import dev.gpuprocess.contract.Workload;
-import dev.gpuprocess.criu.internal.images.LinkRemaps;
+import dev.gpuprocess.criu.internal.images.TreeReader;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.spi.RestoreReport;
@@ -142,7 +142,7 @@ class LinkRemapTest {
   @Test
   void restore_whereSomethingElseHasTheName_leavesItAlone() throws IOException {
     site.dump(workload.identity(), DumpDirectories.dump().criu(c -> c.linkRemap(true)).build());
-    Path link = LinkRemaps.in(site.images()).get(0);
+    Path link = new TreeReader(site.images()).linkRemaps().get(0);
     Files.writeString(link, "else");
     GpuCheckpointException e = assertThrows(GpuCheckpointException.class, this::restore);
     assertTrue(

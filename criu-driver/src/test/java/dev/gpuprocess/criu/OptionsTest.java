@@ -6,7 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.Workload;
-import dev.gpuprocess.criu.internal.rpc.ConfigFile;
+import dev.gpuprocess.criu.internal.rpc.RpcLink;
 import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.fixtures.Command;
 import dev.gpuprocess.fixtures.Signal;
@@ -388,8 +388,8 @@ class OptionsTest {
     }
     assertEquals(
         List.of("file-validation filesize", "ghost-fiemap"),
-        Files.readAllLines(site.work().resolve(ConfigFile.NAME)));
-    assertFalse(Files.exists(other.work().resolve(ConfigFile.NAME)));
+        Files.readAllLines(site.work().resolve(RpcLink.CONFIG)));
+    assertFalse(Files.exists(other.work().resolve(RpcLink.CONFIG)));
     // CRIU has read the option: these images have no build ids.
     assertTrue(
         Files.size(site.images().resolve("files.img"))

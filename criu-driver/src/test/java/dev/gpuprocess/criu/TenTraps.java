@@ -18,10 +18,11 @@ import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.PidTakenException;
 import dev.gpuprocess.fixtures.Signal;
+import dev.gpuprocess.internal.linux.ChildStart;
 import dev.gpuprocess.internal.linux.ExitStatus;
 import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.internal.proc.ProcFs;
-import dev.gpuprocess.internal.time.Deadline;
+import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.External;
 import dev.gpuprocess.options.RestoreOptions;
@@ -343,12 +344,14 @@ final class TenTraps {
           ChildProcess.start(
               RawCriu.program(),
               List.of("swrk", Integer.toString(ChildProcess.SOCKET)),
+              ChildStart.NOWHERE,
               output,
               List.of(pair[1]));
       byte[] request = criu_req.newBuilder().setType(criu_req_type.VERSION).build().toByteArray();
       Libc.check(
           Libc.functions().send(pair[0], request, request.length, Libc.MSG_NOSIGNAL), "send");
-      return child.await(Deadline.after(DumpDirectories.PATIENCE)).orElseThrow();
+      assertTrue(Polling.until(DumpDirectories.PATIENCE, () -> child.reap().isPresent()));
+      return child.reap().orElseThrow();
     } finally {
       List.of(pair[0], pair[1], output).forEach(Libc::close);
     }

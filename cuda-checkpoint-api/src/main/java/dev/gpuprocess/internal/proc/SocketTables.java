@@ -89,12 +89,20 @@ public final class SocketTables {
     while (words.hasRemaining()) {
       bytes.putInt(words.getInt());
     }
+    return endpoint(bytes.array(), Integer.parseInt(text, colon + 1, text.length(), 16));
+  }
+
+  /**
+   * Returns an address and a port as text, such as {@code 127.0.0.1:80} or {@code [::1]:80}.
+   *
+   * @param address 4 or 16 bytes
+   */
+  public static String endpoint(byte[] address, int port) {
     try {
-      String host = InetAddress.getByAddress(bytes.array()).getHostAddress();
-      int port = Integer.parseInt(text, colon + 1, text.length(), 16);
+      String host = InetAddress.getByAddress(address).getHostAddress();
       return (host.contains(":") ? "[" + host + "]" : host) + ":" + port;
     } catch (UnknownHostException e) {
-      throw new IllegalArgumentException(text + " is not an address of 4 or 16 bytes", e);
+      throw new IllegalArgumentException(address.length + " bytes are not an address", e);
     }
   }
 }

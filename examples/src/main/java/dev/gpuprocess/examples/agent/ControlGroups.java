@@ -8,6 +8,7 @@ import java.nio.file.Path;
 import java.util.Optional;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.Stream;
 
 /**
  * Finds the pod and the container of a process by its control group, as the kubelet names it with
@@ -72,15 +73,11 @@ final class ControlGroups {
   }
 
   private static Optional<String> value(String environment, String name) {
-    String all = "\0" + environment;
-    String start = "\0" + name + "=";
-    int found = all.indexOf(start);
-    if (found < 0) {
-      return Optional.empty();
-    }
-    int from = found + start.length();
-    int end = all.indexOf('\0', from);
-    return Optional.of(end < 0 ? all.substring(from) : all.substring(from, end));
+    String start = name + "=";
+    return Stream.of(environment.split("\0"))
+        .filter(variable -> variable.startsWith(start))
+        .findFirst()
+        .map(variable -> variable.substring(start.length()));
   }
 
   /** Reads a file of a process; empty if it is too large, or cannot be read. */

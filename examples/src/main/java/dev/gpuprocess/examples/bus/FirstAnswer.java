@@ -64,18 +64,17 @@ final class FirstAnswer {
     try (Scratch scratch = place.onTmpfs();
         ServingEngine engine = start(scratch, gpu, host)) {
       Path image = scratch.resolve("image");
-      Dumped dumped = dump(engine, image, isRaw);
-      tmpfs = dumped.firstAnswer("tmpfs");
+      tmpfs = firstAnswer(dump(engine, image, isRaw), "tmpfs");
     }
     try (Scratch scratch = place.onDisk();
         ServingEngine engine = start(scratch, gpu, host)) {
       Path image = scratch.resolve("image");
       Dumped dumped = dump(engine, image, isRaw);
       PageCache.fill(image);
-      double cached = dumped.firstAnswer("page cache");
+      double cached = firstAnswer(dumped, "page cache");
       engine.end();
       PageCache.drop(image);
-      return new Answers(tmpfs, cached, dumped.firstAnswer("cold"));
+      return new Answers(tmpfs, cached, firstAnswer(dumped, "cold"));
     }
   }
 
@@ -99,30 +98,18 @@ final class FirstAnswer {
   }
 
   /** A dumped engine with its answers from before the dump. */
-  private final class Dumped {
+  private record Dumped(Way way, ServingEngine engine, String answer, String all) {}
 
-    private final Way way;
-    private final ServingEngine engine;
-    private final String answer;
-    private final String all;
-
-    Dumped(Way way, ServingEngine engine, String answer, String all) {
-      this.way = way;
-      this.engine = engine;
-      this.answer = answer;
-      this.all = all;
-    }
-
-    /** Restores the engine and compares its answers; returns the seconds to the first one. */
-    double firstAnswer(String from) throws IOException, InterruptedException {
-      Stopwatch watch = new Stopwatch();
-      way.restore();
-      String first = engine.answer();
-      double seconds = watch.seconds();
-      ServingEngine.requireSame(answer, first);
-      ServingEngine.requireSame(all, engine.all());
-      out.printf(Locale.ROOT, "  %s: first answer after %.2f s; %s%n", from, seconds, way.steps());
-      return seconds;
-    }
+  /** Restores the engine and compares its answers; returns the seconds to the first one. */
+  private double firstAnswer(Dumped dumped, String from) throws IOException, InterruptedException {
+    Stopwatch watch = new Stopwatch();
+    dumped.way.restore();
+    String first = dumped.engine.answer();
+    double seconds = watch.seconds();
+    ServingEngine.requireSame(dumped.answer, first);
+    ServingEngine.requireSame(dumped.all, dumped.engine.all());
+    out.printf(
+        Locale.ROOT, "  %s: first answer after %.2f s; %s%n", from, seconds, dumped.way.steps());
+    return seconds;
   }
 }

@@ -3,12 +3,11 @@ package dev.gpuprocess.examples.bus;
 import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.ProcessImage;
+import dev.gpuprocess.examples.demo.Progress;
 import dev.gpuprocess.report.Step;
 import java.nio.file.Path;
 import java.util.List;
-import java.util.Locale;
 import java.util.Objects;
-import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 
 /** This library, whose images are checksummed, durable, and verified at a restore. */
@@ -73,12 +72,6 @@ final class Library implements Way {
 
   @Override
   public String steps() {
-    return taken.stream().map(Library::text).collect(Collectors.joining(", "));
-  }
-
-  private static String text(Step step) {
-    String note = step.note().isEmpty() ? "" : " (" + step.note() + ")";
-    return String.format(
-        Locale.ROOT, "%s %.2f s%s", step.name(), step.duration().toNanos() / 1e9, note);
+    return Progress.line(taken);
   }
 }

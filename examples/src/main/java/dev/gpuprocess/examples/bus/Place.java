@@ -3,6 +3,7 @@ package dev.gpuprocess.examples.bus;
 import com.sun.management.OperatingSystemMXBean;
 import dev.gpuprocess.examples.demo.Machine;
 import dev.gpuprocess.examples.demo.Scratch;
+import dev.gpuprocess.internal.proc.HostMemory;
 import java.io.IOException;
 import java.lang.management.ManagementFactory;
 import java.nio.file.FileStore;
@@ -48,7 +49,7 @@ record Place(Path tmpfs, Path disk) {
   private static long memory() throws IOException {
     long allowed =
         ManagementFactory.getPlatformMXBean(OperatingSystemMXBean.class).getTotalMemorySize();
-    return Math.min(allowed, TouchedMemory.available() << 20);
+    return Math.min(allowed, HostMemory.read(HostMemory.FILE).available());
   }
 
   /** Returns whether an image and a file of that size fit on the disk; false for a tmpfs. */

@@ -2,13 +2,11 @@ package dev.gpuprocess.examples.bus;
 
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.fixtures.Command;
+import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.options.HostMemory;
 import java.io.IOException;
 import java.io.PrintStream;
 import java.nio.channels.FileChannel;
-import java.nio.file.DirectoryStream;
-import java.nio.file.Files;
-import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.time.Duration;
@@ -100,21 +98,12 @@ final class ReadyMemory implements AutoCloseable {
   }
 
   /** Returns the open files of the pool, which have no name. */
-  private List<Path> files() throws IOException {
-    List<Path> files = new ArrayList<>();
-    Path all = Path.of("/proc", Long.toString(ProcessHandle.current().pid()), "fd");
-    try (DirectoryStream<Path> open = Files.newDirectoryStream(all)) {
-      for (Path each : open) {
-        try {
-          if (Files.readSymbolicLink(each).toString().startsWith(tmpfs + "/#")) {
-            files.add(each);
-          }
-        } catch (NoSuchFileException closed) {
-          // by the library, after it was listed
-        }
-      }
-    }
-    return files;
+  private List<Path> files() {
+    long self = ProcessHandle.current().pid();
+    return ProcFs.openFiles(self).stream()
+        .filter(file -> file.target().startsWith(tmpfs + "/#"))
+        .map(file -> ProcFs.file(self, "fd", Integer.toString(file.number())))
+        .toList();
   }
 
   GpuCheckpoints checkpoints() {

@@ -1,5 +1,6 @@
 package dev.gpuprocess.examples.bus;
 
+import dev.gpuprocess.internal.proc.HostMemory;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.ByteBuffer;
@@ -31,18 +32,10 @@ final class TouchedMemory {
    */
   static void touch(Path tmpfs, long mebibytes) throws IOException {
     long space = Files.getFileStore(tmpfs).getUsableSpace() >> 20;
-    long most = Math.min(space / 2, available() - SPARE_MIB);
+    long most =
+        Math.min(space / 2, (HostMemory.read(HostMemory.FILE).available() >> 20) - SPARE_MIB);
     int blocks = (int) (Math.max(0, Math.min(mebibytes, most)) / FILES / BLOCK_MIB);
     IntStream.range(0, FILES).parallel().forEach(file -> touch(tmpfs, file, blocks));
-  }
-
-  /** Returns the available memory that the kernel reports, in MiB. */
-  static long available() throws IOException {
-    return Files.readAllLines(Path.of("/proc/meminfo")).stream()
-        .filter(line -> line.startsWith("MemAvailable:"))
-        .mapToLong(line -> Long.parseLong(line.replaceAll("[^0-9]", "")) >> 10)
-        .findFirst()
-        .orElse(0);
   }
 
   private static void touch(Path tmpfs, int number, int blocks) {

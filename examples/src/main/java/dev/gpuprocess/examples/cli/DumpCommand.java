@@ -33,7 +33,7 @@ final class DumpCommand extends ProcessCommand {
     DumpOptions options = dump.options(session);
     if (session.progress().isShown()) {
       Path image = store ? directory.resolve("image") : directory;
-      session.progress().expect(Moved.gpuBytes(process), Moved.intoImage(image));
+      session.progress().expect(Moved.gpuBytes(process.members()), Moved.intoImage(image));
     }
     Images.made(session, image(session, process, options));
     return ExitCode.DONE.code();

@@ -93,7 +93,7 @@ final class ImagePage {
     fact("Directory", image.directory());
     fact("Label", manifest.label());
     fact("Size", Output.bytes(manifest.bytes()));
-    fact("GPU memory", Output.bytes(gpuBytes()));
+    fact("GPU memory", Output.bytes(Moved.gpuBytes(manifest.members())));
     fact("Processes", tree.processes().size());
     fact("Isolated", manifest.isolated() ? "yes" : "no");
     fact("Plugin of CRIU", manifest.plugin());
@@ -172,13 +172,6 @@ final class ImagePage {
 
   private static String thread(DumpedThread thread) {
     return thread.id() + " " + thread.name() + (thread.filtered() ? " (seccomp)" : "");
-  }
-
-  private long gpuBytes() {
-    return manifest.members().stream()
-        .flatMap(each -> each.gpuBytes().values().stream())
-        .mapToLong(Long::longValue)
-        .sum();
   }
 
   private void gpus() {

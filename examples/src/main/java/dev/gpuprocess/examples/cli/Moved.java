@@ -1,6 +1,7 @@
 package dev.gpuprocess.examples.cli;
 
 import dev.gpuprocess.GpuProcess;
+import dev.gpuprocess.report.ProcessMember;
 import java.io.IOException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
@@ -19,9 +20,9 @@ final class Moved {
 
   private Moved() {}
 
-  /** Returns the GPU memory of the members of a process. */
-  static long gpuBytes(GpuProcess process) {
-    return process.members().stream()
+  /** Returns the GPU memory of all members of a process. */
+  static long gpuBytes(List<ProcessMember> members) {
+    return members.stream()
         .flatMap(member -> member.gpuBytes().values().stream())
         .mapToLong(Long::longValue)
         .sum();

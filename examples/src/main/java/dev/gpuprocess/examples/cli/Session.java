@@ -147,10 +147,6 @@ final class Session {
     return cancellation.isCancelled();
   }
 
-  boolean isTimedOut() {
-    return timedOut;
-  }
-
   /** Prints a line for people that is not a result, such as a snapshot that was skipped. */
   void note(String text) {
     err.println("gpuprocess: " + Output.printable(text));

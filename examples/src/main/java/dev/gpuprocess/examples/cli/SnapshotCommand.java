@@ -58,7 +58,7 @@ final class SnapshotCommand extends ProcessCommand {
     DumpOptions options = dump.options(session);
     if (session.progress().isShown()) {
       Path image = store || every != null ? directory.resolve("image") : directory;
-      session.progress().expect(Moved.gpuBytes(process), Moved.intoImage(image));
+      session.progress().expect(Moved.gpuBytes(process.members()), Moved.intoImage(image));
     }
     ImageStore images = session.machine().store(directory);
     if (every != null) {

@@ -29,7 +29,7 @@ final class Transitions {
     final int run(Session session) {
       GpuProcess before = session.inspect(pid);
       if (session.progress().isShown()) {
-        session.progress().expect(Moved.gpuBytes(before), Moved.intoMemory(before));
+        session.progress().expect(Moved.gpuBytes(before.members()), Moved.intoMemory(before));
       }
       GpuProcess after = apply(session, before);
       Map<String, @Nullable Object> value = new LinkedHashMap<>();

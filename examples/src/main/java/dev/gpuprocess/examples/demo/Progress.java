@@ -9,6 +9,7 @@ import java.util.Deque;
 import java.util.List;
 import java.util.Locale;
 import java.util.Set;
+import java.util.stream.Collectors;
 
 /**
  * A listener that prints each step: its name when it begins, its figures when it ends. A nested
@@ -83,6 +84,17 @@ public final class Progress implements StepListener {
     lines.add(String.format(Locale.ROOT, "  %-16s%10s%10s%8s", "step", "ms", "MiB", "GB/s"));
     lines.addAll(rows);
     return lines;
+  }
+
+  /** Returns steps in one line, with their seconds and notes. */
+  public static String line(List<Step> steps) {
+    return steps.stream().map(Progress::text).collect(Collectors.joining(", "));
+  }
+
+  private static String text(Step step) {
+    String note = step.note().isEmpty() ? "" : " (" + step.note() + ")";
+    return String.format(
+        Locale.ROOT, "%s %.2f s%s", step.name(), step.duration().toNanos() / 1e9, note);
   }
 
   private String label(String name) {

@@ -6,8 +6,10 @@ import dev.gpuprocess.examples.demo.Machine;
 import dev.gpuprocess.fixtures.Job;
 import java.io.PrintStream;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
+import java.util.stream.Collectors;
 
 /** A check of the cost of suspend and resume by the number of processes, at equal total memory. */
 final class CostCheck {
@@ -70,18 +72,12 @@ final class CostCheck {
   }
 
   private static double least(double[] seconds) {
-    double least = Double.MAX_VALUE;
-    for (double each : seconds) {
-      least = Math.min(least, each);
-    }
-    return least;
+    return Arrays.stream(seconds).min().orElseThrow();
   }
 
   private static String text(double[] seconds) {
-    List<String> texts = new ArrayList<>();
-    for (double each : seconds) {
-      texts.add(String.format(Locale.ROOT, "%.2f", each));
-    }
-    return String.join(" ", texts);
+    return Arrays.stream(seconds)
+        .mapToObj(each -> String.format(Locale.ROOT, "%.2f", each))
+        .collect(Collectors.joining(" "));
   }
 }

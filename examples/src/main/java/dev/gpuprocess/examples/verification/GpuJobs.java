@@ -1,7 +1,6 @@
 package dev.gpuprocess.examples.verification;
 
 import dev.gpuprocess.examples.demo.Machine;
-import dev.gpuprocess.examples.demo.Scratch;
 import dev.gpuprocess.examples.verification.Trainer.Loaders;
 import dev.gpuprocess.examples.verification.TrainingCheck.Taken;
 import java.io.IOException;
@@ -63,14 +62,8 @@ public final class GpuJobs {
     this.out = out;
     this.checks = new Checks(out);
     this.noTraining =
-        machine.isSimulated() ? Optional.of("PyTorch needs a real GPU") : whyNoTraining();
+        machine.isSimulated() ? Optional.of("PyTorch needs a real GPU") : Trainer.whyMissing();
     out.println(machine.headline("gpu-jobs"));
-  }
-
-  private static Optional<String> whyNoTraining() {
-    try (Scratch scratch = Scratch.create()) {
-      return Trainer.whyMissing(scratch);
-    }
   }
 
   /**

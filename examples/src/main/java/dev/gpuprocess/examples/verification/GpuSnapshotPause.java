@@ -3,16 +3,15 @@ package dev.gpuprocess.examples.verification;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.examples.demo.Machine;
+import dev.gpuprocess.examples.demo.Progress;
 import dev.gpuprocess.examples.demo.Scratch;
 import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.report.SnapshotTimes;
-import dev.gpuprocess.report.Step;
 import java.io.PrintStream;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Locale;
-import java.util.stream.Collectors;
 
 /**
  * A program that measures how long a snapshot stops a process: with its memory moved by the driver
@@ -95,11 +94,7 @@ public final class GpuSnapshotPause {
       pattern.kill();
       image.restore().resume();
       require(before, pattern);
-      out.printf(
-          Locale.ROOT,
-          "  %-8s %s%n",
-          way,
-          image.steps().stream().map(GpuSnapshotPause::text).collect(Collectors.joining(", ")));
+      out.printf("  %-8s %s%n", way, Progress.line(image.steps()));
       return image;
     }
   }
@@ -109,11 +104,6 @@ public final class GpuSnapshotPause {
     if (!before.startsWith("ok ") || !now.equals(before)) {
       throw new IllegalStateException("the GPU memory differs: " + now);
     }
-  }
-
-  private static String text(Step step) {
-    String note = step.note().isEmpty() ? "" : " (" + step.note() + ")";
-    return String.format(Locale.ROOT, "%s %.2f s%s", step.name(), seconds(step.duration()), note);
   }
 
   private static double seconds(Duration time) {

@@ -7,6 +7,8 @@ import dev.gpuprocess.examples.demo.Machine;
 import dev.gpuprocess.examples.demo.Scratch;
 import dev.gpuprocess.fixtures.Job;
 import java.io.PrintStream;
+import java.util.stream.Collectors;
+import java.util.stream.IntStream;
 
 /**
  * A check of a launcher, CUDA processes on all GPUs, and processes that send them messages. The
@@ -65,10 +67,6 @@ final class TrafficCheck {
   }
 
   private static String memory(Job tree, int members) {
-    StringBuilder text = new StringBuilder();
-    for (int member = 0; member < members; member++) {
-      text.append(member == 0 ? "" : ", ").append(tree.verify(member));
-    }
-    return text.toString();
+    return IntStream.range(0, members).mapToObj(tree::verify).collect(Collectors.joining(", "));
   }
 }

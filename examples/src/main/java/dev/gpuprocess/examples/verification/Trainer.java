@@ -4,6 +4,7 @@ import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.LaunchedProcess;
 import dev.gpuprocess.examples.demo.Await;
 import dev.gpuprocess.examples.demo.Scratch;
+import dev.gpuprocess.fixtures.Command;
 import dev.gpuprocess.options.LaunchOptions;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.io.BufferedReader;
@@ -58,20 +59,12 @@ final class Trainer implements AutoCloseable {
   }
 
   /** Returns the reason why no training can run here; empty if it can. */
-  static Optional<String> whyMissing(Scratch scratch) {
-    Path errors = scratch.resolve("check.errors");
+  static Optional<String> whyMissing() {
     try {
-      Process check = builder(errors, List.of("python3", "-c", CHECK_PYTORCH)).start();
-      if (!check.waitFor(PATIENCE.toSeconds(), TimeUnit.SECONDS)) {
-        check.destroyForcibly();
-        return Optional.of("python3 does not load PyTorch within " + PATIENCE.toSeconds() + " s");
-      }
-      return check.exitValue() == 0 ? Optional.empty() : Optional.of(lastLine(errors));
-    } catch (IOException e) {
-      return Optional.of("python3 is not installed");
-    } catch (InterruptedException e) {
-      Thread.currentThread().interrupt();
-      throw new IllegalStateException("interrupted during the check of PyTorch", e);
+      Command.Ended check = Command.of("python3", "-c", CHECK_PYTORCH).run(PATIENCE);
+      return check.exit() == 0 ? Optional.empty() : Optional.of(check.lastLine());
+    } catch (UncheckedIOException e) {
+      return Optional.of(String.valueOf(e.getMessage())); // not installed, or too slow
     }
   }
 
@@ -88,8 +81,11 @@ final class Trainer implements AutoCloseable {
     try {
       Path losses = prepare(scratch, name, program);
       command.addAll(program.command(scratch.resolve(program.script()), losses));
+      // No pipe to this JVM stays open: one that leads outside cannot be restored.
       ProcessBuilder builder =
-          builder(errors, command).redirectOutput(ProcessBuilder.Redirect.PIPE);
+          new ProcessBuilder(command)
+              .redirectInput(new File("/dev/null"))
+              .redirectError(errors.toFile());
       builder.environment().putAll(program.environment());
       Process keeper = builder.start();
       try (BufferedReader printed = keeper.inputReader(StandardCharsets.US_ASCII)) {
@@ -127,14 +123,6 @@ final class Trainer implements AutoCloseable {
 
   /** A run that this JVM has launched. */
   record Launched(LaunchedProcess process, Trainer trainer) {}
-
-  /** Has no pipe to this JVM, because a pipe that leads outside cannot be restored. */
-  private static ProcessBuilder builder(Path errors, List<String> command) {
-    return new ProcessBuilder(command)
-        .redirectInput(new File("/dev/null"))
-        .redirectOutput(ProcessBuilder.Redirect.DISCARD)
-        .redirectError(errors.toFile());
-  }
 
   /** Makes the files of a run; several runs share a script. */
   private static synchronized Path prepare(Scratch scratch, String name, TrainingProgram program)

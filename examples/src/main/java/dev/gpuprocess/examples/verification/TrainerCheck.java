@@ -56,11 +56,11 @@ final class TrainerCheck {
     if (machine.isSimulated()) {
       return Outcome.skipped(what, "PyTorch needs a real GPU");
     }
+    Optional<String> missing = Trainer.whyMissing();
+    if (missing.isPresent()) {
+      return Outcome.skipped(what, missing.get());
+    }
     try (Scratch scratch = Scratch.create()) {
-      Optional<String> missing = Trainer.whyMissing(scratch);
-      if (missing.isPresent()) {
-        return Outcome.skipped(what, missing.get());
-      }
       List<String> undisturbed;
       try (Trainer reference = start(scratch, "undisturbed")) {
         undisturbed = reference.awaitEnd();

@@ -54,7 +54,7 @@ record BareCommand(String criu) implements Way {
   }
 
   /** Returns whether this kernel and this CRIU have a feature of {@code criu check}. */
-  boolean has(String feature) throws FailedException {
+  boolean has(String feature) {
     return call(List.of("check", "--no-default-config", "--feature", feature)).exit() == 0;
   }
 
@@ -87,7 +87,7 @@ record BareCommand(String criu) implements Way {
     }
   }
 
-  private Ended call(List<String> arguments) throws FailedException {
+  private Ended call(List<String> arguments) {
     List<String> command = new ArrayList<>(List.of(criu));
     command.addAll(arguments);
     return Command.of(command).in(Path.of("/")).run();

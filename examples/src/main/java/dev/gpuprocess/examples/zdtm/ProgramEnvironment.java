@@ -1,10 +1,10 @@
 package dev.gpuprocess.examples.zdtm;
 
-import dev.gpuprocess.examples.zdtm.Way.FailedException;
 import dev.gpuprocess.fixtures.Command;
-import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.Capabilities;
+import dev.gpuprocess.internal.proc.Capabilities.Capability;
+import dev.gpuprocess.internal.proc.Mount;
 import java.io.IOException;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
@@ -22,12 +22,6 @@ import org.jspecify.annotations.Nullable;
  */
 final class ProgramEnvironment implements AutoCloseable {
 
-  /** The capability that CRIU needs to dump processes of other users; containers lack it. */
-  private static final int SYS_RESOURCE = 24;
-
-  /** The field of {@code mountinfo} with the mount point. */
-  private static final int MOUNT_POINT = 4;
-
   private final Stage stage;
   private final Program program;
   private final Flavor flavor;
@@ -36,8 +30,7 @@ final class ProgramEnvironment implements AutoCloseable {
   /** The network devices from before; {@code zdtm.py} has a namespace for each program. */
   private final List<String> devices;
 
-  private ProgramEnvironment(Stage stage, Program program, Flavor flavor, @Nullable Root root)
-      throws FailedException {
+  private ProgramEnvironment(Stage stage, Program program, Flavor flavor, @Nullable Root root) {
     this.devices = devices();
     this.stage = stage;
     this.program = program;
@@ -51,7 +44,7 @@ final class ProgramEnvironment implements AutoCloseable {
    * @throws NotHereException if the program needs something that is not installed
    */
   static ProgramEnvironment prepare(Stage stage, Program program, Flavor flavor)
-      throws IOException, FailedException, NotHereException {
+      throws IOException, NotHereException {
     stage.removeLeftovers();
     Root root = flavor == Flavor.HOST ? null : Root.of(stage, program);
     // Programs that change their user write their results here.
@@ -63,7 +56,7 @@ final class ProgramEnvironment implements AutoCloseable {
   Command command() {
     Map<String, String> environment = new HashMap<>();
     environment.put("ZDTM_THREAD_BOMB", "5");
-    if (!program.has("suid") && hasCapability(SYS_RESOURCE)) {
+    if (!program.has("suid") && mayRaiseLimits()) {
       environment.put("ZDTM_UID", "18943");
       environment.put("ZDTM_GID", "58467");
       environment.put("ZDTM_GROUPS", "27495 48244");
@@ -124,7 +117,7 @@ final class ProgramEnvironment implements AutoCloseable {
   }
 
   @Override
-  public void close() throws FailedException {
+  public void close() {
     if (root != null) {
       root.close();
     }
@@ -133,29 +126,24 @@ final class ProgramEnvironment implements AutoCloseable {
     Command.of("rm", "-rf", "--one-file-system", "dump").in(stage.test()).succeed();
   }
 
-  private static boolean hasCapability(int number) {
-    String effective = ProcFs.status(ProcessHandle.current().pid()).getOrDefault("CapEff", "0");
-    return (Long.parseUnsignedLong(effective.strip(), 16) >> number & 1) == 1;
+  /** Returns whether CRIU can dump processes of other users; in containers it cannot. */
+  private static boolean mayRaiseLimits() {
+    return Capabilities.of(ProcessHandle.current().pid()).has(Capability.SYS_RESOURCE);
   }
 
-  private static void unmountBelow(Path directory) throws FailedException {
-    List<String> points;
-    try {
-      points =
-          Files.readAllLines(Path.of("/proc/self/mountinfo"), StandardCharsets.ISO_8859_1).stream()
-              .map(line -> line.split(" ")[MOUNT_POINT])
-              .filter(point -> point.startsWith(directory + "/"))
-              .collect(Collectors.toList());
-    } catch (IOException e) {
-      throw new FailedException("the mounts cannot be read: " + e.getMessage(), e);
-    }
+  private static void unmountBelow(Path directory) {
+    List<Path> points =
+        Mount.ours().stream()
+            .map(Mount::point)
+            .filter(point -> point.startsWith(directory) && !point.equals(directory))
+            .collect(Collectors.toList());
     Collections.reverse(points);
-    for (String point : points) {
-      Command.of("umount", "--lazy", point).in(Path.of("/")).succeed();
+    for (Path point : points) {
+      Command.of("umount", "--lazy", point.toString()).in(Path.of("/")).succeed();
     }
   }
 
-  private static List<String> devices() throws FailedException {
+  private static List<String> devices() {
     return Command.of("ip", "-oneline", "link", "show")
         .run()
         .printed()
@@ -164,7 +152,7 @@ final class ProgramEnvironment implements AutoCloseable {
         .toList();
   }
 
-  private void removeNewDevices() throws FailedException {
+  private void removeNewDevices() {
     for (String name : devices()) {
       if (!devices.contains(name)) {
         // The removal of one end of a pair removes the other end too.

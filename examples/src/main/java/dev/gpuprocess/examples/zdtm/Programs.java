@@ -3,10 +3,9 @@ package dev.gpuprocess.examples.zdtm;
 import dev.gpuprocess.examples.zdtm.Way.FailedException;
 import dev.gpuprocess.fixtures.Command;
 import dev.gpuprocess.fixtures.Command.Ended;
+import dev.gpuprocess.internal.linux.DurableFiles;
 import java.io.IOException;
-import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
-import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
@@ -34,19 +33,13 @@ final class Programs {
    * @param names the names of the programs; empty for all
    */
   static List<Program> of(Stage stage, List<String> names) throws IOException, FailedException {
-    List<String> found = new ArrayList<>();
-    try (DirectoryStream<Path> files = Files.newDirectoryStream(stage.programs())) {
-      for (Path file : files) {
-        String name = file.getFileName().toString();
-        if (Files.isRegularFile(file)
-            && Files.isExecutable(file)
-            && !name.contains(".")
-            && (names.isEmpty() || names.contains(name))) {
-          found.add(name);
-        }
-      }
-    }
-    found.sort(String::compareTo);
+    List<String> found =
+        DurableFiles.list(stage.programs()).stream()
+            .filter(file -> Files.isRegularFile(file) && Files.isExecutable(file))
+            .map(file -> file.getFileName().toString())
+            .filter(name -> !name.contains("."))
+            .filter(name -> names.isEmpty() || names.contains(name))
+            .toList();
     Map<String, Map<String, String>> descriptions = descriptions(stage, found);
     Map<String, List<String>> commands = commands(stage, found);
     List<Program> programs = new ArrayList<>();
@@ -82,8 +75,7 @@ final class Programs {
   }
 
   /** Reads the commands from a dry run of the makefile. */
-  private static Map<String, List<String>> commands(Stage stage, List<String> names)
-      throws FailedException {
+  private static Map<String, List<String>> commands(Stage stage, List<String> names) {
     List<String> words =
         new ArrayList<>(List.of("make", "--dry-run", "--keep-going", "--no-print-directory"));
     names.forEach(name -> words.add(name + ".pid"));

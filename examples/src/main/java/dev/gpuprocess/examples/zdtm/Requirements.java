@@ -1,6 +1,5 @@
 package dev.gpuprocess.examples.zdtm;
 
-import dev.gpuprocess.examples.zdtm.Way.FailedException;
 import dev.gpuprocess.fixtures.Command;
 import dev.gpuprocess.fixtures.Command.Ended;
 import java.nio.file.Files;
@@ -25,13 +24,13 @@ final class Requirements {
    *
    * @throws NotHereException if one is not met
    */
-  void check(Program program) throws NotHereException, FailedException {
+  void check(Program program) throws NotHereException {
     List<String> architectures = program.words("arch");
     if (!architectures.isEmpty() && !architectures.contains("x86_64")) {
       throw new NotHereException("is for " + String.join(", ", architectures));
     }
     for (String feature : program.words("feature")) {
-      if (!has(feature)) {
+      if (!features.computeIfAbsent(feature, criu::has)) {
         throw new NotHereException("criu check --feature " + feature + " fails");
       }
     }
@@ -44,14 +43,5 @@ final class Requirements {
             "its own check, " + script + ", fails" + (why.isEmpty() ? "" : ": " + why));
       }
     }
-  }
-
-  private boolean has(String feature) throws FailedException {
-    Boolean known = features.get(feature);
-    if (known == null) {
-      known = criu.has(feature);
-      features.put(feature, known);
-    }
-    return known;
   }
 }

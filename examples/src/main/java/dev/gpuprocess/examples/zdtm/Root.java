@@ -1,6 +1,5 @@
 package dev.gpuprocess.examples.zdtm;
 
-import dev.gpuprocess.examples.zdtm.Way.FailedException;
 import dev.gpuprocess.fixtures.Command;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -45,8 +44,7 @@ final class Root implements AutoCloseable {
    *
    * @throws NotHereException if the program needs a file that is not installed
    */
-  static Root of(Stage stage, Program program)
-      throws IOException, FailedException, NotHereException {
+  static Root of(Stage stage, Program program) throws IOException, NotHereException {
     Path top = stage.test().resolveSibling("root");
     Root root = new Root(top.resolve("parent"));
     if (!Files.exists(top)) {
@@ -66,7 +64,7 @@ final class Root implements AutoCloseable {
         copyLibraries(needed, root.directory);
       }
       return root;
-    } catch (IOException | UncheckedIOException | FailedException | NotHereException e) {
+    } catch (IOException | UncheckedIOException | NotHereException e) {
       root.close();
       throw e;
     }
@@ -86,7 +84,7 @@ final class Root implements AutoCloseable {
   }
 
   @Override
-  public void close() throws FailedException {
+  public void close() {
     command("umount", "--lazy", directory);
   }
 
@@ -101,7 +99,7 @@ final class Root implements AutoCloseable {
     }
   }
 
-  private void makeDevices() throws IOException, FailedException {
+  private void makeDevices() throws IOException {
     Files.createDirectory(devices);
     command("mount", "-t", "tmpfs", "criu-test-dev", devices);
     open(devices, "rwxrwxrwx");
@@ -118,7 +116,7 @@ final class Root implements AutoCloseable {
     }
   }
 
-  private void copyDevice(Path device, String name) throws FailedException {
+  private void copyDevice(Path device, String name) {
     if (Files.exists(device)) {
       command("cp", "--archive", "--dereference", device, devices.resolve(name));
       command("chmod", "666", devices.resolve(name));
@@ -136,7 +134,7 @@ final class Root implements AutoCloseable {
                     "needs " + alternatives.split("\\|")[0] + ", which is not installed"));
   }
 
-  private static void copyLibraries(Path program, Path root) throws IOException, FailedException {
+  private static void copyLibraries(Path program, Path root) throws IOException {
     // For a script ldd prints no library and fails.
     String printed = Command.of("ldd", program.toString()).in(root).run().printed();
     for (String line : printed.lines().toList()) {
@@ -163,7 +161,7 @@ final class Root implements AutoCloseable {
     Files.setPosixFilePermissions(directory, PosixFilePermissions.fromString(mode));
   }
 
-  private static void command(Object... words) throws FailedException {
+  private static void command(Object... words) {
     Command.of(Arrays.stream(words).map(Object::toString).toList()).in(Path.of("/")).succeed();
   }
 }

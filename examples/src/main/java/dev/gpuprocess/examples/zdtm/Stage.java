@@ -1,14 +1,10 @@
 package dev.gpuprocess.examples.zdtm;
 
-import dev.gpuprocess.examples.zdtm.Way.FailedException;
 import dev.gpuprocess.fixtures.Command;
+import dev.gpuprocess.internal.linux.DurableFiles;
 import java.io.IOException;
-import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.HashSet;
-import java.util.List;
 import java.util.Set;
-import java.util.stream.Stream;
 
 /**
  * A copy of CRIU's {@code test} directory, to which the test programs may write. The programs and
@@ -28,7 +24,7 @@ final class Stage {
    */
   Stage(Path test) throws IOException {
     this.test = test;
-    this.own = new HashSet<>(files());
+    this.own = Set.copyOf(DurableFiles.list(programs()));
   }
 
   /** Returns the copy. */
@@ -47,17 +43,11 @@ final class Stage {
   }
 
   /** Removes the files that programs have made beside themselves. */
-  void removeLeftovers() throws IOException, FailedException {
-    for (Path file : files()) {
+  void removeLeftovers() throws IOException {
+    for (Path file : DurableFiles.list(programs())) {
       if (!own.contains(file)) {
         Command.of("rm", "-rf", "--one-file-system", file.toString()).in(test).succeed();
       }
-    }
-  }
-
-  private List<Path> files() throws IOException {
-    try (Stream<Path> files = Files.list(programs())) {
-      return files.toList();
     }
   }
 }

@@ -1,15 +1,14 @@
 package dev.gpuprocess.examples.zdtm;
 
 import dev.gpuprocess.examples.zdtm.Way.FailedException;
+import dev.gpuprocess.internal.linux.DurableFiles;
 import java.io.IOException;
-import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
-import java.util.stream.Stream;
 
 /**
  * The descriptors and mounts of the processes of a program with namespaces of its own, which must
@@ -24,24 +23,20 @@ final class VisibleState {
     VisibleState state = new VisibleState();
     Path proc = Path.of("/proc", Integer.toString(pid), "root", "proc");
     try {
-      for (Path process : list(proc)) {
+      for (Path process : DurableFiles.list(proc)) {
         String name = process.getFileName().toString();
         if (name.matches("\\d+")) {
           state.seen.put(
               "the descriptors of process " + name,
-              list(process.resolve("fd")).stream().map(fd -> fd.getFileName().toString()).toList());
+              DurableFiles.list(process.resolve("fd")).stream()
+                  .map(fd -> fd.getFileName().toString())
+                  .toList());
           state.seen.put("the mounts of process " + name, mounts(process));
         }
       }
       return state;
-    } catch (IOException | UncheckedIOException e) {
+    } catch (IOException e) {
       throw new FailedException("the /proc of the program cannot be read: " + e.getMessage(), e);
-    }
-  }
-
-  private static List<Path> list(Path directory) throws IOException {
-    try (Stream<Path> files = Files.list(directory)) {
-      return files.sorted().toList();
     }
   }
 

@@ -82,7 +82,7 @@ public final class Zdtm {
       } catch (NotHereException e) {
         left++;
         print(program, flavor, "not here", String.valueOf(e.getMessage()));
-      } catch (FailedException | UncheckedIOException e) {
+      } catch (UncheckedIOException e) {
         left++;
         print(program, flavor, "not here", "cannot be tried: " + e.getMessage());
       }

@@ -250,10 +250,11 @@ final class DumpFailure {
                                     + root.pid()
                                     + " has ended, and its pid now belongs to another process"))
             .orElse("there is no process " + root.pid());
-    Failure failure = Failure.of("dump", root.pid());
-    return cause instanceof GpuCheckpointException details
-        ? new NoSuchProcessException(what, details.failure(), cause)
-        : new NoSuchProcessException(what, failure, cause);
+    Failure failure =
+        cause instanceof GpuCheckpointException details
+            ? details.failure()
+            : Failure.of("dump", root.pid());
+    return new NoSuchProcessException(what, failure, cause);
   }
 
   /**

@@ -2,6 +2,7 @@ package dev.gpuprocess.criu.internal.dump;
 
 import dev.gpuprocess.criu.internal.links.HeldLinks;
 import dev.gpuprocess.criu.internal.linux.Wakeup;
+import dev.gpuprocess.criu.internal.log.CriuFailureBuilder;
 import dev.gpuprocess.criu.internal.log.Statistics;
 import dev.gpuprocess.criu.internal.process.CallContext;
 import dev.gpuprocess.criu.internal.process.CriuResult;
@@ -14,7 +15,6 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.Fate;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageException;
-import dev.gpuprocess.error.MachineUnfitException;
 import dev.gpuprocess.image.DumpReport;
 import dev.gpuprocess.internal.linux.CurrentUser;
 import dev.gpuprocess.internal.linux.DurableFiles;
@@ -28,12 +28,9 @@ import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.spi.DumpListener;
 import dev.gpuprocess.spi.DumpRequest;
 import java.io.IOException;
-import java.nio.file.DirectoryIteratorException;
-import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 import org.jspecify.annotations.Nullable;
@@ -73,13 +70,9 @@ public final class DumpOperation {
   public DumpReport run() {
     ProcStat stat = checkProcess();
     checkDirectories();
-    criu.command()
-        .requireRoot(
-            "dump",
-            root.pid(),
-            options.criu().cgroups().isPresent()
-                ? Optional.of("CriuOptions.cgroups")
-                : Optional.empty());
+    if (options.criu().cgroups().isPresent()) {
+      criu.command().requireRoot("dump", root.pid(), "CriuOptions.cgroups");
+    }
     CallContext.requireNotCancelled(
         options.cancellation(), "dump", subject, root.pid(), Fate.RUNNING_AGAIN);
     repeatWhileConnecting(!stat.leadsSession());
@@ -116,7 +109,6 @@ public final class DumpOperation {
     DumpStages stages = new DumpStages(root, listener, this::imagesAreComplete);
     CriuResult result;
     try (Wakeup wakeup = Wakeup.by(options.cancellation())) {
-      Files.deleteIfExists(log);
       Files.deleteIfExists(request.work().resolve(Statistics.OF_DUMP));
       result =
           criu.dump(
@@ -125,11 +117,7 @@ public final class DumpOperation {
               new CallContext(
                   deadline, stages, new LogFile(log), new KillDecision(root.pid()), wakeup));
     } catch (IOException e) {
-      throw new MachineUnfitException(
-          MachineUnfitException.Reason.NO_CRIU,
-          subject + " did not begin: " + e.getMessage(),
-          Failure.of("dump", root.pid()),
-          e);
+      throw CriuFailureBuilder.notBegun("dump", subject, root.pid(), e);
     }
     try {
       finish(result, stages);
@@ -231,17 +219,13 @@ public final class DumpOperation {
   }
 
   private List<Path> imageFiles() {
-    List<Path> files = new ArrayList<>();
-    try (DirectoryStream<Path> entries = Files.newDirectoryStream(request.images())) {
-      for (Path entry : entries) {
-        if (!entry.equals(request.work())) {
-          files.add(entry);
-        }
-      }
-    } catch (IOException | DirectoryIteratorException e) {
+    try {
+      return DurableFiles.list(request.images()).stream()
+          .filter(entry -> !entry.equals(request.work()))
+          .toList();
+    } catch (IOException e) {
       throw directoryProblem(request.images(), "cannot be read: " + e.getMessage(), e);
     }
-    return files;
   }
 
   private ImageException directoryProblem(

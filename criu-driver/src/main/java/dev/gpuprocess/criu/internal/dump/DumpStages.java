@@ -1,8 +1,8 @@
 package dev.gpuprocess.criu.internal.dump;
 
-import dev.gpuprocess.criu.internal.process.Conversation;
 import dev.gpuprocess.criu.internal.process.Conversation.Answer;
 import dev.gpuprocess.criu.internal.process.Conversation.Stage;
+import dev.gpuprocess.criu.internal.process.ListenerStages;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.internal.proc.ProcFs;
@@ -11,10 +11,9 @@ import dev.gpuprocess.spi.DumpListener;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.stream.Stream;
-import org.jspecify.annotations.Nullable;
 
 /** Passes the stages of a dump to the listener, and records its progress. */
-final class DumpStages implements Conversation.Notifications {
+final class DumpStages extends ListenerStages {
 
   private final ProcessIdentity root;
   private final DumpListener listener;
@@ -22,7 +21,6 @@ final class DumpStages implements Conversation.Notifications {
   private List<ProcessIdentity> tree;
   private List<ProcessIdentity> zombies = List.of();
   private boolean allowedToDie;
-  private @Nullable Throwable thrown;
 
   /**
    * Creates the stages of a dump that has not begun.
@@ -38,21 +36,8 @@ final class DumpStages implements Conversation.Notifications {
   }
 
   @Override
-  public Answer reached(Stage stage) {
-    if (thrown != null) {
-      return Answer.NO;
-    }
-    try {
-      return notify(stage.script());
-    } catch (Throwable t) {
-      // Every error stops the dump and becomes the cause of its failure.
-      thrown = t;
-      return Answer.NO;
-    }
-  }
-
-  private Answer notify(String script) {
-    switch (script) {
+  protected Answer notify(Stage stage) {
+    switch (stage.script()) {
       case "pre-dump" -> {
         checkIdentity();
         listener.preDump();
@@ -82,11 +67,6 @@ final class DumpStages implements Conversation.Notifications {
   @Override
   public boolean canStop() {
     return !allowedToDie;
-  }
-
-  @Override
-  public boolean isCommitted() {
-    return mayBeKilled();
   }
 
   /** Checks again that the pid belongs to the process, because CRIU looked it up by its pid. */
@@ -122,10 +102,5 @@ final class DumpStages implements Conversation.Notifications {
   /** Returns whether the images are complete and CRIU was allowed to kill the tree. */
   boolean mayBeKilled() {
     return allowedToDie;
-  }
-
-  /** Returns the exception of the listener, or null. */
-  @Nullable Throwable thrown() {
-    return thrown;
   }
 }

@@ -37,31 +37,20 @@ record KillDecision(int root, Duration limit) implements CriuCall.BeforeKill {
   }
 
   @Override
-  public void aboutToKill(int criu) {
-    // The kill needs no preparation.
-  }
-
-  @Override
   public boolean awaitMoment(ProcessIdentity criu) {
-    Deadline deadline = Deadline.after(limit);
-    while (true) {
-      if (isMoment(criu)) {
-        return true;
-      }
-      resume(criu);
-      if (deadline.passed()) {
-        LOG.warn(
-            "CRIU {} is not killed, because process {} executes CRIU's code and would die too;"
-                + " CRIU gives up at its next step",
-            criu.pid(),
-            root);
-        return false;
-      }
-      Uninterrupted.pause(PAUSE_NANOS);
+    boolean found = Deadline.after(limit).await(PAUSE_NANOS, () -> stoppedAtMoment(criu));
+    if (!found) {
+      LOG.warn(
+          "CRIU {} is not killed, because process {} executes CRIU's code and would die too;"
+              + " CRIU gives up at its next step",
+          criu.pid(),
+          root);
     }
+    return found;
   }
 
-  private boolean isMoment(ProcessIdentity criu) {
+  /** Stops CRIU and inspects the process; CRIU continues if this returns false. */
+  private boolean stoppedAtMoment(ProcessIdentity criu) {
     try {
       boolean ours = stop(criu);
       for (int look = 0; look < LOOKS; look++) {
@@ -77,6 +66,7 @@ record KillDecision(int root, Duration limit) implements CriuCall.BeforeKill {
     } catch (NativeCallException | ProcessUnreadableException e) {
       LOG.debug("CRIU {} cannot be inspected", criu.pid(), e);
     }
+    resume(criu);
     return false;
   }
 

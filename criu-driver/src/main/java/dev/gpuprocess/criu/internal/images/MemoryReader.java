@@ -9,6 +9,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.EnumMap;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 
@@ -27,6 +28,38 @@ final class MemoryReader {
 
   private static final int LONGEST_COMMAND_LINE = 1 << 20;
 
+  /** The memory that the processes of a tree share, read once for all of them. */
+  static final class Segments {
+
+    /** Some tens of MiB. */
+    private static final int MOST_RUNS = 1 << 20;
+
+    private final Path images;
+    private final long pageSize;
+    private final Map<Long, PageMap> known = new HashMap<>();
+    private int runs;
+
+    Segments(Path images, long pageSize) {
+      this.images = images;
+      this.pageSize = pageSize;
+    }
+
+    /** The page map of a segment, whose addresses begin at 0. */
+    PageMap map(long id) throws IOException {
+      PageMap map = known.get(id);
+      if (map == null) {
+        map = PageMap.read(images, "shmem-" + Long.toUnsignedString(id), pageSize);
+        if (runs + map.size() > MOST_RUNS) {
+          known.clear();
+          runs = 0;
+        }
+        runs += map.size();
+        known.put(id, map);
+      }
+      return map;
+    }
+  }
+
   private final mm_entry mm;
   private final PageMap own;
   private final Segments segments;
@@ -36,7 +69,7 @@ final class MemoryReader {
     this.mm =
         ImageFileReader.only(
             images.resolve("mm-" + pid + ".img"), ImageFileReader.Kind.MM, mm_entry.parser());
-    this.own = PageMap.read(images, Integer.toString(pid), pageSize).orElse(PageMap.empty(images));
+    this.own = PageMap.read(images, Integer.toString(pid), pageSize);
   }
 
   int executable() {

@@ -54,16 +54,11 @@ final class PageMap {
     }
   }
 
-  /** A page map without pages. */
-  static PageMap empty(Path images) {
-    return new PageMap(images, List.of());
-  }
-
-  /** Reads a page map; empty if the file does not exist. */
-  static Optional<PageMap> read(Path images, String name, long pageSize) throws IOException {
+  /** Reads a page map; without pages if the file does not exist. */
+  static PageMap read(Path images, String name, long pageSize) throws IOException {
     Path file = images.resolve("pagemap-" + name + ".img");
     if (!Files.exists(file)) {
-      return Optional.empty();
+      return new PageMap(images, List.of());
     }
     try (ImageFileReader image = ImageFileReader.open(file, ImageFileReader.Kind.PAGEMAP)) {
       pagemap_head head =
@@ -80,7 +75,7 @@ final class PageMap {
         next = image.next(pagemap_entry.parser());
       }
       Path pages = images.resolve("pages-" + Integer.toUnsignedString(head.getPagesId()) + ".img");
-      return Optional.of(new PageMap(pages, runs));
+      return new PageMap(pages, runs);
     } catch (ArithmeticException e) {
       throw new BadImageException(file + " has more pages than are possible");
     }
@@ -104,16 +99,6 @@ final class PageMap {
   /** Returns the number of runs of pages. */
   int size() {
     return runs.size();
-  }
-
-  /** The file with the pages. */
-  Path pages() {
-    return pages;
-  }
-
-  /** Returns the number of bytes in the images. */
-  long present() {
-    return presentBefore[runs.size()];
   }
 
   /** Returns the number of bytes between two addresses that are in the images. */

@@ -22,19 +22,19 @@ final class ProcessReader {
   private final Path images;
   private final long pageSize;
   private final FileTable files;
-  private final Segments segments;
+  private final MemoryReader.Segments segments;
   private final Set<Integer> threads = new HashSet<>();
 
   ProcessReader(Path images, long pageSize) throws IOException {
     this.images = images;
     this.pageSize = pageSize;
     this.files = new FileTable(images);
-    this.segments = new Segments(images, pageSize);
+    this.segments = new MemoryReader.Segments(images, pageSize);
   }
 
   DumpedProcess read(pstree_entry entry) throws IOException {
     int pid = entry.getPid();
-    core_entry core = core(pid);
+    core_entry core = core(images, pid);
     State state = state(core.getTc().getTaskState());
     creds_entry owner = core.getThreadCore().getCreds();
     DumpedProcess dead =
@@ -79,14 +79,14 @@ final class ProcessReader {
         files.descriptors(ids(known.pid(), core).getFilesId()));
   }
 
-  private core_entry core(int tid) throws IOException {
+  private static core_entry core(Path images, int tid) throws IOException {
     Path file = images.resolve("core-" + Integer.toUnsignedString(tid) + ".img");
     return ImageFileReader.only(file, ImageFileReader.Kind.CORE, core_entry.parser());
   }
 
   /** The ids of what a process may share with others. */
   task_kobj_ids_entry ids(int pid) throws IOException {
-    return ids(pid, core(pid));
+    return ids(pid, core(images, pid));
   }
 
   private task_kobj_ids_entry ids(int pid, core_entry core) throws IOException {
@@ -97,8 +97,8 @@ final class ProcessReader {
   }
 
   /** Returns the capabilities that a process can have, as bits; all for a zombie. */
-  long boundingSet(int pid) throws IOException {
-    List<Integer> words = core(pid).getThreadCore().getCreds().getCapBndList();
+  static long boundingSet(Path images, int pid) throws IOException {
+    List<Integer> words = core(images, pid).getThreadCore().getCreds().getCapBndList();
     long bits = words.isEmpty() ? -1 : 0;
     for (int i = 0; i < words.size() && i < 2; i++) {
       bits |= Integer.toUnsignedLong(words.get(i)) << (Integer.SIZE * i);
@@ -121,7 +121,7 @@ final class ProcessReader {
       if (!this.threads.add(tid)) {
         throw new BadImageException(images.resolve("pstree.img") + " has thread " + tid + " twice");
       }
-      core_entry core = core(tid);
+      core_entry core = core(images, tid);
       String name = core.getThreadCore().getComm();
       threads.add(
           new DumpedThread(

@@ -4,8 +4,7 @@ import com.google.protobuf.ByteString;
 import dev.gpuprocess.criu.proto.Images.file_entry;
 import dev.gpuprocess.criu.proto.Images.inet_sk_entry;
 import dev.gpuprocess.criu.proto.Images.unix_sk_entry;
-import java.net.InetAddress;
-import java.net.UnknownHostException;
+import dev.gpuprocess.internal.proc.SocketTables;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
@@ -78,12 +77,7 @@ final class Sockets {
     }
     ByteBuffer bytes = ByteBuffer.allocate(length).order(ByteOrder.LITTLE_ENDIAN);
     words.subList(0, length / Integer.BYTES).forEach(bytes::putInt);
-    try {
-      String host = InetAddress.getByAddress(bytes.array()).getHostAddress();
-      return (family == AF_INET6 ? "[" + host + "]" : host) + ":" + port;
-    } catch (UnknownHostException e) {
-      throw new AssertionError("4 and 16 bytes are addresses", e);
-    }
+    return SocketTables.endpoint(bytes.array(), port);
   }
 
   static String text(unix_sk_entry socket) {

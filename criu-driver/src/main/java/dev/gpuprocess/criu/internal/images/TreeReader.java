@@ -1,5 +1,6 @@
 package dev.gpuprocess.criu.internal.images;
 
+import dev.gpuprocess.criu.proto.Images.file_entry;
 import dev.gpuprocess.criu.proto.Images.inventory_entry;
 import dev.gpuprocess.criu.proto.Images.pstree_entry;
 import dev.gpuprocess.criu.proto.Images.task_kobj_ids_entry;
@@ -15,33 +16,29 @@ import java.time.Duration;
 import java.time.temporal.ChronoUnit;
 import java.util.ArrayList;
 import java.util.HashSet;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.function.ToIntFunction;
+import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 
 /** Reads a tree from its image files. */
 public final class TreeReader {
 
   private static final Map<String, ToIntFunction<task_kobj_ids_entry>> NAMESPACES =
-      new LinkedHashMap<>();
+      Map.of(
+          "pid", task_kobj_ids_entry::getPidNsId,
+          "net", task_kobj_ids_entry::getNetNsId,
+          "ipc", task_kobj_ids_entry::getIpcNsId,
+          "uts", task_kobj_ids_entry::getUtsNsId,
+          "mnt", task_kobj_ids_entry::getMntNsId,
+          "user", task_kobj_ids_entry::getUserNsId,
+          "cgroup", task_kobj_ids_entry::getCgroupNsId,
+          "time", task_kobj_ids_entry::getTimeNsId);
 
-  static {
-    NAMESPACES.put("pid", task_kobj_ids_entry::getPidNsId);
-    NAMESPACES.put("net", task_kobj_ids_entry::getNetNsId);
-    NAMESPACES.put("ipc", task_kobj_ids_entry::getIpcNsId);
-    NAMESPACES.put("uts", task_kobj_ids_entry::getUtsNsId);
-    NAMESPACES.put("mnt", task_kobj_ids_entry::getMntNsId);
-    NAMESPACES.put("user", task_kobj_ids_entry::getUserNsId);
-    NAMESPACES.put("cgroup", task_kobj_ids_entry::getCgroupNsId);
-    NAMESPACES.put("time", task_kobj_ids_entry::getTimeNsId);
-  }
-
-  /** Not used for what is read without mappings. */
-  private static final long PAGE_SIZE = 4096;
+  private static final Pattern LINK_REMAP = Pattern.compile("link_remap\\.\\d+");
 
   private final Path images;
 
@@ -85,9 +82,7 @@ public final class TreeReader {
     ProcessReader reader = new ProcessReader(images, pageSize);
     List<DumpedProcess> processes = new ArrayList<>();
     Set<Integer> pids = new HashSet<>();
-    for (pstree_entry entry :
-        ImageFileReader.all(
-            images.resolve("pstree.img"), ImageFileReader.Kind.PSTREE, pstree_entry.parser())) {
+    for (pstree_entry entry : entries()) {
       if (!pids.add(entry.getPid())) {
         throw new BadImageException(
             images.resolve("pstree.img") + " has process " + entry.getPid() + " twice");
@@ -126,14 +121,34 @@ public final class TreeReader {
    * @throws IOException when a file is missing, cut off or altered
    */
   public long commonBoundingSet() throws IOException {
-    ProcessReader reader = new ProcessReader(images, PAGE_SIZE);
     long common = -1;
-    for (pstree_entry entry :
-        ImageFileReader.all(
-            images.resolve("pstree.img"), ImageFileReader.Kind.PSTREE, pstree_entry.parser())) {
-      common &= reader.boundingSet(entry.getPid());
+    for (pstree_entry entry : entries()) {
+      common &= ProcessReader.boundingSet(images, entry.getPid());
     }
     return common;
+  }
+
+  private List<pstree_entry> entries() throws IOException {
+    return ImageFileReader.all(
+        images.resolve("pstree.img"), ImageFileReader.Kind.PSTREE, pstree_entry.parser());
+  }
+
+  /**
+   * Returns the hard links that CRIU created for open files whose own name is gone ({@code
+   * link-remap}). The images contain only their names.
+   *
+   * @return absolute paths, as the tree sees them
+   * @throws IOException if {@code files.img} cannot be read
+   */
+  public List<Path> linkRemaps() throws IOException {
+    return ImageFileReader.all(
+            images.resolve("files.img"), ImageFileReader.Kind.FILES, file_entry.parser())
+        .stream()
+        .filter(file_entry::hasReg)
+        .map(entry -> Path.of("/").resolve(entry.getReg().getName()))
+        .filter(path -> LINK_REMAP.matcher(String.valueOf(path.getFileName())).matches())
+        .distinct()
+        .toList();
   }
 
   /**

@@ -1,6 +1,6 @@
 package dev.gpuprocess.criu.internal.links;
 
-import dev.gpuprocess.criu.internal.images.LinkRemaps;
+import dev.gpuprocess.criu.internal.images.TreeReader;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.internal.linux.Credentials;
@@ -64,7 +64,7 @@ public final class HeldLinks {
       if (!mountNamespace(root.pid()).equals(mountNamespace(ProcessHandle.current().pid()))) {
         return NONE;
       }
-      List<Path> remapped = LinkRemaps.in(images);
+      List<Path> remapped = new TreeReader(images).linkRemaps();
       List<HeldLink> held =
           remapped.isEmpty()
               ? List.of()

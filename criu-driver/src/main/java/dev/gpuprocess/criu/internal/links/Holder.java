@@ -14,7 +14,6 @@ import java.util.Set;
 /** Finds the processes of a stopped tree that have a file open or mapped. */
 final class Holder {
 
-  /** In {@code /proc/PID/fdinfo/N}, octal: only names the file, and needs no permission to it. */
   private Holder() {}
 
   /**
@@ -42,6 +41,7 @@ final class Holder {
         .anyMatch(number -> isSame(pid, "fd/" + number, file) && !isNameOnly(pid, number));
   }
 
+  /** An {@code O_PATH} descriptor only names the file, and needs no permission to it. */
   private static boolean isNameOnly(int pid, int number) {
     return ProcFs.read(pid, "fdinfo/" + number).stream()
         .flatMap(String::lines)

@@ -7,7 +7,6 @@ import dev.gpuprocess.internal.linux.PidDescriptor;
 import dev.gpuprocess.internal.linux.Processes;
 import dev.gpuprocess.internal.proc.Signals;
 import dev.gpuprocess.internal.text.NativePath;
-import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.internal.time.Uninterrupted;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -33,7 +32,6 @@ public final class ChildProcess {
   private static final String CONFIGURATION = "CRIU_CONFIG_FILE";
 
   private static final Logger LOG = LoggerFactory.getLogger(ChildProcess.class);
-  private static final long PAUSE_NANOS = 200_000;
   private static final long LATE_PAUSE_NANOS = 100_000_000;
 
   private final int pid;
@@ -44,26 +42,15 @@ public final class ChildProcess {
   }
 
   /**
-   * Starts a program with exactly these descriptors: {@code /dev/null} as 0, {@code output} as 1
-   * and 2, and {@code numbered}. It has no terminal on which sudo could prompt or a key could send
-   * it a signal.
+   * Starts a program with exactly these descriptors. It has no terminal on which sudo could prompt
+   * or a key could send it a signal.
    *
    * @param program an absolute path
    * @param arguments without the program's name
+   * @param input becomes 0; {@link ChildStart#NOWHERE} for {@code /dev/null}
    * @param output becomes 1 and 2
    * @param numbered become {@link #SOCKET} and the numbers after it
    * @throws NativeCallException if it cannot be started
-   */
-  public static ChildProcess start(
-      Path program, List<String> arguments, int output, List<Integer> numbered)
-      throws NativeCallException {
-    return start(program, arguments, ChildStart.NOWHERE, output, numbered);
-  }
-
-  /**
-   * Starts a program in the same way, with a descriptor as standard input.
-   *
-   * @param input becomes 0
    */
   public static ChildProcess start(
       Path program, List<String> arguments, int input, int output, List<Integer> numbered)
@@ -92,16 +79,6 @@ public final class ChildProcess {
       exit = PidDescriptor.reapIfEnded(pid).orElse(null);
     }
     return Optional.ofNullable(exit);
-  }
-
-  /**
-   * Waits until the process has exited, and reaps it.
-   *
-   * @return its exit status; empty if it still runs at the deadline
-   */
-  public Optional<ExitStatus> await(Deadline deadline) throws NativeCallException {
-    boolean unused = deadline.await(PAUSE_NANOS, () -> reap().isPresent());
-    return reap();
   }
 
   /**

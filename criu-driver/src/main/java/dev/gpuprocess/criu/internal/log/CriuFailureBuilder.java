@@ -8,6 +8,7 @@ import dev.gpuprocess.error.CriuFailure;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageException;
+import dev.gpuprocess.error.MachineUnfitException;
 import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.RetryLaterException;
@@ -64,6 +65,16 @@ public final class CriuFailureBuilder {
     // CRIU prints before it opens its log.
     this.errors = new ArrayList<>(CriuLog.errorsIn(result.output()));
     this.errors.addAll(log.errors());
+  }
+
+  /** Returns the failure of a request for which CRIU could not be started. */
+  public static MachineUnfitException notBegun(
+      String operation, String subject, int pid, IOException cause) {
+    return new MachineUnfitException(
+        MachineUnfitException.Reason.NO_CRIU,
+        subject + " did not begin: " + cause.getMessage(),
+        Failure.of(operation, pid),
+        cause);
   }
 
   private static CriuLog read(@Nullable Path file) {

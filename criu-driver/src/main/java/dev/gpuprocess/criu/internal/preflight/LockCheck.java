@@ -5,7 +5,6 @@ import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.options.DumpOptions;
 import java.io.IOException;
 import java.nio.file.Files;
-import java.util.Optional;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.regex.Matcher;
@@ -46,7 +45,8 @@ final class LockCheck {
 
   void look(ResourceRef place, String target, FileNode node) {
     if (lockedInodes.contains(node.inode())) {
-      held(place)
+      place
+          .fdinfo(HELD)
           .ifPresent(
               kind ->
                   findings.needs(
@@ -55,10 +55,5 @@ final class LockCheck {
                       "is locked (%s) by this tree".formatted(kind),
                       "CriuOptions.fileLocks(true)"));
     }
-  }
-
-  private static Optional<String> held(ResourceRef place) {
-    Matcher lock = HELD.matcher(ProcFs.read(place.pid(), "fdinfo/" + place.handle()).orElse(""));
-    return lock.find() ? Optional.of(lock.group(1)) : Optional.empty();
   }
 }

@@ -70,8 +70,10 @@ final class PipeCheck {
    * not reported.
    */
   private static int access(ResourceRef place) {
-    Matcher flags = FLAGS.matcher(ProcFs.read(place.pid(), "fdinfo/" + place.handle()).orElse(""));
-    return flags.find() ? (int) (Long.parseLong(flags.group(1), 8) & ACCESS) : ACCESS;
+    return place
+        .fdinfo(FLAGS)
+        .map(flags -> (int) (Long.parseLong(flags, 8) & ACCESS))
+        .orElse(ACCESS);
   }
 
   void look(ResourceRef place, long inode) {

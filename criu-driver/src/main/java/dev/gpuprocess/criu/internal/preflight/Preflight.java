@@ -35,28 +35,19 @@ public final class Preflight {
    *
    * @param root the root of the tree
    * @param options how it would be dumped; their deadline also limits this examination
+   * @param ourRights whether CRIU has the privileges of this JVM, so that they are examined too
    * @return what would make the dump fail
    * @throws dev.gpuprocess.error.OperationTimedOutException if the deadline of the options passed
    */
-  public static List<Finding> of(ProcessIdentity root, DumpOptions options) {
+  public static List<Finding> of(ProcessIdentity root, DumpOptions options, boolean ourRights) {
     if (!root.isAlive()) {
       return List.of();
     }
     Preflight preflight = new Preflight(root, options);
-    preflight.lookAtRights();
+    if (ourRights) {
+      preflight.lookAtRights();
+    }
     return preflight.look();
-  }
-
-  /**
-   * Examines a tree for a CRIU that has other privileges than this JVM.
-   *
-   * @param root the root of the tree
-   * @param options how it would be dumped; their deadline also limits this examination
-   * @return what would make the dump fail, apart from missing privileges
-   * @throws dev.gpuprocess.error.OperationTimedOutException if the deadline of the options passed
-   */
-  public static List<Finding> withoutRights(ProcessIdentity root, DumpOptions options) {
-    return root.isAlive() ? new Preflight(root, options).look() : List.of();
   }
 
   /** Checks that a CRIU started by this JVM has the capabilities that it needs. */

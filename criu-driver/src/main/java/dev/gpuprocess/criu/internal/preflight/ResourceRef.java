@@ -6,6 +6,8 @@ import dev.gpuprocess.internal.text.NativePath;
 import java.nio.file.InvalidPathException;
 import java.nio.file.Path;
 import java.util.Optional;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 
 /**
  * How a process refers to a resource.
@@ -27,6 +29,14 @@ record ResourceRef(int pid, String kind, String handle) {
   /** A link to the file itself, whatever its name refers to by now. */
   Path link() {
     return ProcFs.file(pid, kind.equals("mapping") ? "map_files" : "fd", handle);
+  }
+
+  /**
+   * The first group of a pattern in the {@code fdinfo} of a descriptor; empty if it is not there.
+   */
+  Optional<String> fdinfo(Pattern field) {
+    Matcher found = field.matcher(ProcFs.read(pid, "fdinfo/" + handle).orElse(""));
+    return found.find() ? Optional.of(found.group(1)) : Optional.empty();
   }
 
   /**

@@ -2,7 +2,6 @@ package dev.gpuprocess.criu.internal.preflight;
 
 import dev.gpuprocess.internal.linux.Processes;
 import dev.gpuprocess.internal.proc.FileNode;
-import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.External;
@@ -11,7 +10,6 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
-import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
@@ -58,11 +56,7 @@ final class TerminalCheck {
     }
     if ((major == AUXILIARY_MAJOR && minor == MASTER_MINOR)
         || (major >= FIRST_MASTER_MAJOR && major <= LAST_MASTER_MAJOR)) {
-      Matcher index =
-          INDEX.matcher(ProcFs.read(place.pid(), "fdinfo/" + place.handle()).orElse(""));
-      if (index.find()) {
-        masters.add(Integer.valueOf(index.group(1)));
-      }
+      place.fdinfo(INDEX).map(Integer::valueOf).ifPresent(masters::add);
       return true;
     }
     return (major == AUXILIARY_MAJOR && minor < MASTER_MINOR)

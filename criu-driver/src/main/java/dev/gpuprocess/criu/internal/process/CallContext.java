@@ -37,27 +37,6 @@ public record CallContext(
   }
 
   /**
-   * Checks that the request was neither cancelled nor timed out.
-   *
-   * @param canStop whether CRIU can still be stopped without harm; if not, a cancellation is
-   *     ignored
-   * @throws GivenUpException if the deadline has passed, or the request was cancelled in time
-   */
-  void requireWanted(boolean canStop) throws GivenUpException {
-    requireWanted(deadline, canStop);
-  }
-
-  /** Checks the same against another deadline, once that of the request no longer applies. */
-  void requireWanted(Deadline until, boolean canStop) throws GivenUpException {
-    if (until.passed()) {
-      throw GivenUpException.deadline();
-    }
-    if (canStop && wakeup.isCancelled()) {
-      throw GivenUpException.cancelled();
-    }
-  }
-
-  /**
    * Checks that a request was not cancelled before it was made.
    *
    * @param subject the request in words, such as {@code dump of process 7}

@@ -42,19 +42,11 @@ public final class Conversation {
     default void agreed(Stage stage) {}
 
     /**
-     * Returns false once CRIU cannot be stopped without harm: from then on a cancellation has no
-     * effect.
+     * Returns false once CRIU has the consent to a step that cannot be undone, after which it soon
+     * ends: from then on neither a cancellation nor the deadline of the request applies.
      */
     default boolean canStop() {
       return true;
-    }
-
-    /**
-     * Returns true once CRIU has the consent to a step that cannot be undone, after which it soon
-     * ends: from then on the deadline of the request no longer applies.
-     */
-    default boolean isCommitted() {
-      return false;
     }
   }
 
@@ -63,11 +55,9 @@ public final class Conversation {
    *
    * @param script CRIU's name for the stage
    * @param pid the root of the tree, or 0 if CRIU does not send it
-   * @param descriptor the descriptor that came with it, closed once the stage is answered; -1 for
-   *     none
    * @param criu the pid of CRIU
    */
-  public record Stage(String script, int pid, int descriptor, int criu) {}
+  public record Stage(String script, int pid, int criu) {}
 
   /**
    * The answer to a notification.
@@ -86,13 +76,7 @@ public final class Conversation {
    * @param message CRIU's reply, or null if CRIU exited without one or has to be killed
    * @param givenUp the reason to kill CRIU, which still runs; else null
    */
-  record Reply(@Nullable criu_resp message, @Nullable GivenUpException givenUp) {
-
-    /** Returns whether CRIU has done what was requested. */
-    boolean good() {
-      return message != null && message.getSuccess();
-    }
-  }
+  record Reply(@Nullable criu_resp message, @Nullable GivenUpException givenUp) {}
 
   /** Checks on CRIU between messages. */
   public interface Watch {
@@ -150,7 +134,7 @@ public final class Conversation {
         if (message.getType() != criu_req_type.NOTIFY) {
           return Optional.of(message);
         }
-        if (!answer(message.getNotify(), packet.get().descriptor())) {
+        if (!answer(message.getNotify())) {
           return Optional.empty();
         }
       } finally {
@@ -160,10 +144,9 @@ public final class Conversation {
   }
 
   /** Returns false when CRIU is gone. */
-  private boolean answer(criu_notify notify, int descriptor)
-      throws NativeCallException, GivenUpException {
+  private boolean answer(criu_notify notify) throws NativeCallException, GivenUpException {
     boolean canStop = notifications.canStop();
-    Stage stage = new Stage(notify.getScript(), notify.getPid(), descriptor, criu.pid());
+    Stage stage = new Stage(notify.getScript(), notify.getPid(), criu.pid());
     Answer answer = notifications.reached(stage);
     // The answer has not been sent yet, so it can still be withdrawn.
     requireWanted(canStop);
@@ -182,15 +165,26 @@ public final class Conversation {
     if (answer.agreed()) {
       notifications.agreed(stage);
     }
-    if (notifications.isCommitted() && !committed) {
+    if (!notifications.canStop() && !committed) {
       committed = true;
       deadline = Deadline.after(COMMITTED_PATIENCE);
     }
     return true;
   }
 
+  /**
+   * Checks that the request was neither cancelled nor timed out.
+   *
+   * @param canStop whether CRIU can still be stopped without harm; if not, a cancellation is
+   *     ignored
+   */
   private void requireWanted(boolean canStop) throws GivenUpException {
-    context.requireWanted(deadline, canStop);
+    if (deadline.passed()) {
+      throw GivenUpException.deadline();
+    }
+    if (canStop && context.wakeup().isCancelled()) {
+      throw GivenUpException.cancelled();
+    }
   }
 
   private Optional<Packet> next() throws NativeCallException, GivenUpException {

@@ -29,14 +29,14 @@ public record CriuCall(CriuCommand command, CallContext context, List<Integer> i
   public interface BeforeKill {
 
     /** Does nothing. */
-    BeforeKill NONE = criu -> {};
+    BeforeKill NONE = new BeforeKill() {};
 
     /**
      * Called before CRIU is killed, to record state that is visible only while CRIU exists.
      *
      * @param criu its pid
      */
-    void aboutToKill(int criu);
+    default void aboutToKill(int criu) {}
 
     /**
      * Waits for a moment at which killing CRIU harms no other process. CRIU may be stopped
@@ -63,7 +63,14 @@ public record CriuCall(CriuCommand command, CallContext context, List<Integer> i
     try (CriuProcess criu = CriuProcess.start(command, inherited)) {
       criu.killOnly(context.beforeKill());
       Reply reply = new Conversation(criu, context).ask(request);
-      return CriuResult.of(reply, end(criu, reply.givenUp()), criu, context);
+      ExitStatus exit = end(criu, reply.givenUp());
+      return new CriuResult(
+          reply.message(),
+          exit,
+          reply.givenUp(),
+          criu.output(),
+          context.deadline().elapsed(),
+          criu.criuPid());
     }
   }
 

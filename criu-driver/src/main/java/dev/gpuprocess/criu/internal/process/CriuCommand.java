@@ -10,7 +10,6 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Optional;
 
 /**
  * The command that starts CRIU: the program itself, or one that runs it with more privileges, such
@@ -91,15 +90,14 @@ public record CriuCommand(List<String> words, boolean direct) {
    *
    * @param operation the operation, such as {@code dump}
    * @param pid the process
-   * @param option the option, or empty if it is not set
    */
-  public void requireRoot(String operation, int pid, Optional<String> option) {
-    if (lacksRoot() && option.isPresent()) {
-      throw new FixAndRetryException(
-          FixAndRetryException.Reason.UNSUPPORTED_OPTION,
-          "%s of process %s did not begin: %s requires CRIU as root, and '%s' has some of its capabilities at most: run as root, or set CriuOptions.unprivileged(true), which leaves control groups out"
-              .formatted(operation, pid, option.get(), this),
-          Failure.of(operation, pid));
+  public void requireRoot(String operation, int pid, String option) {
+    if (lacksRoot()) {
+      throw unsupported(
+          operation,
+          pid,
+          "%s requires CRIU as root, and '%s' has some of its capabilities at most: run as root, or set CriuOptions.unprivileged(true), which leaves control groups out"
+              .formatted(option, this));
     }
   }
 
@@ -132,16 +130,22 @@ public record CriuCommand(List<String> words, boolean direct) {
    *
    * @param operation the operation, such as {@code dump}
    * @param pid the process
-   * @param option the option, or empty if it is not set
    */
-  public void requireDirect(String operation, int pid, Optional<String> option) {
-    if (!direct && option.isPresent()) {
-      throw new FixAndRetryException(
-          FixAndRetryException.Reason.UNSUPPORTED_OPTION,
-          "%s of process %s did not begin: %s requires CRIU to be a child of this JVM, but '%s' runs between them and passes no descriptors on: run as root, or give the criu program its capabilities"
-              .formatted(operation, pid, option.get(), this),
-          Failure.of(operation, pid));
+  public void requireDirect(String operation, int pid, String option) {
+    if (!direct) {
+      throw unsupported(
+          operation,
+          pid,
+          "%s requires CRIU to be a child of this JVM, but '%s' runs between them and passes no descriptors on: run as root, or give the criu program its capabilities"
+              .formatted(option, this));
     }
+  }
+
+  private static FixAndRetryException unsupported(String operation, int pid, String why) {
+    return new FixAndRetryException(
+        FixAndRetryException.Reason.UNSUPPORTED_OPTION,
+        "%s of process %s did not begin: %s".formatted(operation, pid, why),
+        Failure.of(operation, pid));
   }
 
   /** {@return the command without CRIU's arguments, for messages} */

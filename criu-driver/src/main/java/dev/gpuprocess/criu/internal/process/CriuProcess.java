@@ -4,6 +4,7 @@ import static dev.gpuprocess.internal.linux.Libc.check;
 
 import dev.gpuprocess.criu.internal.linux.ChildProcess;
 import dev.gpuprocess.criu.internal.linux.TailBuffer;
+import dev.gpuprocess.internal.linux.ChildStart;
 import dev.gpuprocess.internal.linux.ExitStatus;
 import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.internal.linux.NativeCallException;
@@ -111,12 +112,15 @@ public final class CriuProcess implements AutoCloseable {
   private static ChildProcess spawn(
       CriuCommand command, int socket, int output, List<Integer> inherited)
       throws NativeCallException {
-    if (!command.direct()) {
-      return ChildProcess.start(command.program(), command.arguments(), socket, output, List.of());
-    }
-    List<Integer> numbered = new ArrayList<>(List.of(socket));
+    boolean direct = command.direct();
+    List<Integer> numbered = new ArrayList<>(direct ? List.of(socket) : List.of());
     numbered.addAll(inherited);
-    return ChildProcess.start(command.program(), command.arguments(), output, numbered);
+    return ChildProcess.start(
+        command.program(),
+        command.arguments(),
+        direct ? ChildStart.NOWHERE : socket,
+        output,
+        numbered);
   }
 
   CriuCommand command() {

@@ -1,6 +1,5 @@
 package dev.gpuprocess.criu.internal.process;
 
-import dev.gpuprocess.criu.internal.process.Conversation.Reply;
 import dev.gpuprocess.criu.proto.Rpc.criu_resp;
 import dev.gpuprocess.internal.linux.ExitStatus;
 import java.time.Duration;
@@ -23,16 +22,6 @@ public record CriuResult(
     String output,
     Duration elapsed,
     int criu) {
-
-  static CriuResult of(Reply reply, ExitStatus exit, CriuProcess criu, CallContext context) {
-    return new CriuResult(
-        reply.message(),
-        exit,
-        reply.givenUp(),
-        criu.output(),
-        context.deadline().elapsed(),
-        criu.criuPid());
-  }
 
   public boolean success() {
     return reply != null && reply.getSuccess();

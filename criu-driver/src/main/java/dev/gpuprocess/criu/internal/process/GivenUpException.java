@@ -17,12 +17,10 @@ public final class GivenUpException extends Exception {
     MISBEHAVIOUR
   }
 
-  private final String reason;
   private final Why why;
 
   private GivenUpException(String reason, Why why, @Nullable Throwable cause) {
     super(reason, cause);
-    this.reason = reason;
     this.why = why;
   }
 
@@ -60,7 +58,7 @@ public final class GivenUpException extends Exception {
 
   /** Returns the reason, for the middle of a sentence. */
   public String reason() {
-    return reason;
+    return String.valueOf(getMessage());
   }
 
   /** Returns the kind of reason. */

@@ -105,7 +105,7 @@ final class RootErrand {
         throw new IOException("CRIU did not run the script: " + criu.output().strip());
       }
     } finally {
-      remove(directory);
+      DurableFiles.delete(directory);
     }
   }
 
@@ -131,15 +131,8 @@ final class RootErrand {
       if (Files.isExecutable(file)) {
         return directory;
       }
-      remove(directory);
+      DurableFiles.delete(directory);
     }
     throw new IOException("no program can be run from any of " + places);
-  }
-
-  private static void remove(Path directory) throws IOException {
-    for (Path file : DurableFiles.list(directory)) {
-      Files.delete(file);
-    }
-    Files.delete(directory);
   }
 }

@@ -55,10 +55,7 @@ public final class CpuImage {
           images + " is not a writable directory",
           Failure.of("record CPU", 0));
     }
-    CriuResult result = make(request, criu_req_type.CPUINFO_DUMP, CpuCheck.INSTRUCTIONS);
-    if (!result.success()) {
-      throw request.failure(result);
-    }
+    request.requireSuccess(make(request, criu_req_type.CPUINFO_DUMP, CpuCheck.INSTRUCTIONS));
   }
 
   public void check(CpuCheck check) {
@@ -74,27 +71,25 @@ public final class CpuImage {
     CriuResult result = make(request, criu_req_type.CPUINFO_CHECK, check);
     if (!result.success()) {
       CriuFailureBuilder builder = request.builder(result);
-      throw mismatch(builder, SimpleRequest.untouched())
-          .orElseGet(() -> ImageSet.explain(builder, SimpleRequest.untouched(), result.givenUp()));
+      throw mismatch(builder, SimpleRequest.UNTOUCHED)
+          .orElseGet(() -> ImageSet.explain(builder, SimpleRequest.UNTOUCHED, result.givenUp()));
     }
   }
 
   /** The failure, if the CPU is the reason. */
   static Optional<GpuCheckpointException> mismatch(
       CriuFailureBuilder builder, TreeOutcome outcome) {
-    return builder.errors().stream().anyMatch(error -> OTHER_CPU.matcher(error).find())
-        ? Optional.of(exception(builder, outcome))
-        : Optional.empty();
-  }
-
-  private static MachineUnfitException exception(CriuFailureBuilder builder, TreeOutcome outcome) {
-    return MachineUnfitException.cpuMismatch(
-        builder.message(
-            outcome,
-            "the image was made on another kind of CPU (" + builder.reason() + ")",
-            "restore it on a CPU of that kind, or relax the cpuCheck if the program can run on this one"),
-        builder.failure(outcome),
-        builder.criu());
+    if (builder.errors().stream().noneMatch(error -> OTHER_CPU.matcher(error).find())) {
+      return Optional.empty();
+    }
+    return Optional.of(
+        MachineUnfitException.cpuMismatch(
+            builder.message(
+                outcome,
+                "the image was made on another kind of CPU (" + builder.reason() + ")",
+                "restore it on a CPU of that kind, or relax the cpuCheck if the program can run on this one"),
+            builder.failure(outcome),
+            builder.criu()));
   }
 
   private CriuResult make(SimpleRequest request, criu_req_type type, CpuCheck check) {
@@ -109,11 +104,7 @@ public final class CpuImage {
               .setLogToStderr(true);
       return request.ask(criu_req.newBuilder().setType(type).setOpts(opts).build());
     } catch (IOException e) {
-      throw new MachineUnfitException(
-          MachineUnfitException.Reason.NO_CRIU,
-          request.subject() + " did not begin: " + e.getMessage(),
-          Failure.of(request.operation(), 0),
-          e);
+      throw CriuFailureBuilder.notBegun(request.operation(), request.subject(), 0, e);
     }
   }
 }

@@ -6,7 +6,6 @@ import dev.gpuprocess.criu.internal.log.CriuFailureBuilder;
 import dev.gpuprocess.criu.internal.log.Statistics;
 import dev.gpuprocess.criu.internal.log.TreeOutcome;
 import dev.gpuprocess.criu.internal.process.CallContext;
-import dev.gpuprocess.criu.internal.process.CriuCommand;
 import dev.gpuprocess.criu.internal.process.CriuResult;
 import dev.gpuprocess.criu.internal.process.LogFile;
 import dev.gpuprocess.criu.internal.rpc.RpcLink;
@@ -18,7 +17,6 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.Fate;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageException;
-import dev.gpuprocess.error.MachineUnfitException;
 import dev.gpuprocess.error.PidTakenException;
 import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.internal.linux.NativeCallException;
@@ -27,6 +25,7 @@ import dev.gpuprocess.internal.proc.ProcessUnreadableException;
 import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.options.CpuCheck;
+import dev.gpuprocess.options.CriuOptions;
 import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.spi.RestoreListener;
@@ -167,19 +166,21 @@ public final class RestoreOperation {
             criu.command(), stages.otherNumberOutside() ? 0 : pid, log, stages);
     CriuResult result;
     try (Wakeup wakeup = Wakeup.by(options.cancellation())) {
-      Files.deleteIfExists(log);
       Files.deleteIfExists(request.work().resolve(Statistics.OF_RESTORE));
       result =
           criu.restore(
               request,
               new CallContext(
-                  deadline, stages, new RootDeathWatch(stages, new LogFile(log)), cleanup, wakeup));
+                  deadline,
+                  stages,
+                  () -> {
+                    new LogFile(log).look();
+                    stages.look();
+                  },
+                  cleanup,
+                  wakeup));
     } catch (IOException e) {
-      throw new MachineUnfitException(
-          MachineUnfitException.Reason.NO_CRIU,
-          subject + " did not begin: " + e.getMessage(),
-          Failure.of("restore", pid),
-          e);
+      throw CriuFailureBuilder.notBegun("restore", subject, pid, e);
     }
     if (!result.success() || stages.thrown() != null) {
       throw afterFailure(result, cleanup, stages);
@@ -203,7 +204,7 @@ public final class RestoreOperation {
 
   private CriuException notResumed(
       CriuResult result, RestoreStages stages, String why, @Nullable IOException cause) {
-    CriuFailureBuilder builder = new CriuFailureBuilder("restore", subject, pid, result, log);
+    CriuFailureBuilder builder = builder(result);
     TreeOutcome outcome;
     try {
       outcome = afterResume(stages.root());
@@ -222,31 +223,25 @@ public final class RestoreOperation {
   }
 
   private void checkDirectories() {
-    Failure failure = Failure.of("restore", pid);
     if (!Files.isDirectory(request.work()) || !Files.isWritable(request.work())) {
       throw new ImageException(
           ImageException.Reason.DIRECTORY,
           subject + " did not begin: " + request.work() + " is not a writable directory",
-          failure);
+          Failure.of("restore", pid));
     }
   }
 
   private void requireOurChild() {
-    CriuCommand command = criu.command();
-    command.requireDirect(
-        "restore",
-        pid,
-        option(
-            !options.criu().inheritedDescriptors().isEmpty()
-                || !options.criu().inheritedFiles().isEmpty(),
-            "CriuOptions.inherit"));
-    command.requireDirect("restore", pid, option(request.asChild(), "RestoreRequest.asChild"));
-    command.requireRoot(
-        "restore", pid, option(options.criu().cgroups().isPresent(), "CriuOptions.cgroups"));
-  }
-
-  private static Optional<String> option(boolean set, String name) {
-    return set ? Optional.of(name) : Optional.empty();
+    CriuOptions wanted = options.criu();
+    if (!wanted.inheritedDescriptors().isEmpty() || !wanted.inheritedFiles().isEmpty()) {
+      criu.command().requireDirect("restore", pid, "CriuOptions.inherit");
+    }
+    if (request.asChild()) {
+      criu.command().requireDirect("restore", pid, "RestoreRequest.asChild");
+    }
+    if (wanted.cgroups().isPresent()) {
+      criu.command().requireRoot("restore", pid, "CriuOptions.cgroups");
+    }
   }
 
   private void checkPidIsFree(int wanted, @Nullable Throwable cause) {
@@ -263,7 +258,7 @@ public final class RestoreOperation {
 
   private GpuCheckpointException afterFailure(
       CriuResult result, PartialRestoreCleanup cleanup, RestoreStages stages) {
-    CriuFailureBuilder builder = new CriuFailureBuilder("restore", subject, pid, result, log);
+    CriuFailureBuilder builder = builder(result);
     TreeOutcome outcome;
     try {
       outcome = stages.resumed() ? afterResume(stages.root()) : ended(cleanup, pid);
@@ -278,7 +273,7 @@ public final class RestoreOperation {
     Throwable thrown = stages.thrown();
     if (thrown instanceof RestoreRights.MissingException missing) {
       return CriuException.missingCapability(
-          builder.message(outcome, missing.why(), RestoreRights.CURE),
+          builder.message(outcome, String.valueOf(missing.getMessage()), RestoreRights.CURE),
           builder.failure(outcome),
           builder.criu(),
           Set.of(Capability.SETPCAP.toString()));
@@ -347,11 +342,15 @@ public final class RestoreOperation {
     };
   }
 
+  private CriuFailureBuilder builder(CriuResult result) {
+    return new CriuFailureBuilder("restore", subject, pid, result, log);
+  }
+
   private RestoreReport report(CriuResult result, RestoreStages stages) {
     // Recorded before the tree was resumed: it may have ended since.
     ProcessIdentity root = stages.root();
     if (root == null) {
-      throw new CriuFailureBuilder("restore", subject, pid, result, log)
+      throw builder(result)
           .general(new TreeOutcome(Fate.UNKNOWN, "although CRIU says it went well"), null);
     }
     return Statistics.restore(request.work(), root);

@@ -25,16 +25,13 @@ record RestoreRights(Path images) {
 
     private static final long serialVersionUID = 1L;
 
-    private final String why;
-
+    /**
+     * Creates the exception.
+     *
+     * @param why the reason, for the middle of a sentence
+     */
     MissingException(String why) {
       super(why);
-      this.why = why;
-    }
-
-    /** Returns the reason, for the middle of a sentence. */
-    String why() {
-      return why;
     }
   }
 

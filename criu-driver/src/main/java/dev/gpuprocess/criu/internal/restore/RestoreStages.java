@@ -3,6 +3,8 @@ package dev.gpuprocess.criu.internal.restore;
 import dev.gpuprocess.criu.internal.process.Conversation;
 import dev.gpuprocess.criu.internal.process.Conversation.Answer;
 import dev.gpuprocess.criu.internal.process.Conversation.Stage;
+import dev.gpuprocess.criu.internal.process.GivenUpException;
+import dev.gpuprocess.criu.internal.process.ListenerStages;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.report.ProcessIdentity;
@@ -10,8 +12,11 @@ import dev.gpuprocess.spi.RestoreListener;
 import java.io.IOException;
 import org.jspecify.annotations.Nullable;
 
-/** Passes the stages of a restore to the listener, and records its progress. */
-final class RestoreStages implements Conversation.Notifications {
+/**
+ * Passes the stages of a restore to the listener, and records its progress. Aborts the restore if
+ * the root of the tree has died, since CRIU would wait for it endlessly.
+ */
+final class RestoreStages extends ListenerStages implements Conversation.Watch {
 
   private final int expected;
   private final RestoreListener listener;
@@ -20,7 +25,7 @@ final class RestoreStages implements Conversation.Notifications {
   private @Nullable ProcessIdentity root;
   private boolean begun;
   private boolean resumed;
-  private @Nullable Throwable thrown;
+  private boolean seenDead;
 
   /**
    * Creates the stages of a restore that has not begun.
@@ -49,20 +54,11 @@ final class RestoreStages implements Conversation.Notifications {
   public Answer reached(Stage stage) {
     // From here on CRIU ignores a refusal.
     resumed |= stage.script().equals("pre-resume") || stage.script().equals("post-resume");
-    if (thrown != null) {
-      return Answer.NO;
-    }
-    try {
-      notify(stage);
-      return Answer.YES;
-    } catch (Throwable t) {
-      // Every error stops the restore and becomes the cause of its failure.
-      thrown = t;
-      return Answer.NO;
-    }
+    return super.reached(stage);
   }
 
-  private void notify(Stage stage) throws IOException {
+  @Override
+  protected Answer notify(Stage stage) throws IOException {
     switch (stage.script()) {
       case "pre-restore" -> {
         if (!begun) {
@@ -87,16 +83,25 @@ final class RestoreStages implements Conversation.Notifications {
       case "post-resume" -> listener.postResume();
       default -> {}
     }
+    return Answer.YES;
+  }
+
+  @Override
+  public void look() throws GivenUpException {
+    // A resumed tree may exit at once, while CRIU is still finishing.
+    if (root == null || resumed || root.isAlive()) {
+      return;
+    }
+    if (seenDead) {
+      throw GivenUpException.rootDied(root.pid());
+    }
+    // CRIU may have noticed too, and will give a better reason.
+    seenDead = true;
   }
 
   @Override
   public boolean canStop() {
     return !resumed;
-  }
-
-  @Override
-  public boolean isCommitted() {
-    return resumed;
   }
 
   private void checkPid(int pid) {
@@ -121,10 +126,5 @@ final class RestoreStages implements Conversation.Notifications {
   /** Returns whether CRIU has begun to resume the tree. */
   boolean resumed() {
     return resumed;
-  }
-
-  /** Returns the exception of the listener, or null. */
-  @Nullable Throwable thrown() {
-    return thrown;
   }
 }

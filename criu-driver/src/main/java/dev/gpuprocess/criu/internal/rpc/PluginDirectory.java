@@ -17,16 +17,16 @@ import org.slf4j.LoggerFactory;
 final class PluginDirectory implements AutoCloseable {
 
   /** No plugin: the command line says so. */
-  static final PluginDirectory NONE = new PluginDirectory(null, "");
+  static final PluginDirectory NONE = new PluginDirectory(null, Optional.empty());
 
   private static final Logger LOG = LoggerFactory.getLogger(PluginDirectory.class);
 
   private static final String NAME = "plugins";
 
   private final @Nullable Path link;
-  private final String line;
+  private final Optional<String> line;
 
-  private PluginDirectory(@Nullable Path link, String line) {
+  private PluginDirectory(@Nullable Path link, Optional<String> line) {
     this.link = link;
     this.line = line;
   }
@@ -43,12 +43,12 @@ final class PluginDirectory implements AutoCloseable {
     Path link = Files.createDirectories(work.resolve(NAME)).resolve(plugin.getFileName());
     Files.deleteIfExists(link);
     Files.createSymbolicLink(link, plugin.toRealPath());
-    return new PluginDirectory(link, "libdir " + directories.seenByCriu(NAME));
+    return new PluginDirectory(link, Optional.of("libdir " + directories.seenByCriu(NAME)));
   }
 
   /** Returns the line in CRIU's configuration, which precedes the command line. */
   Optional<String> line() {
-    return Optional.of(line).filter(text -> !text.isEmpty());
+    return line;
   }
 
   /** Removes the directory when CRIU has ended; a failure is only logged. */

@@ -9,14 +9,18 @@ import dev.gpuprocess.criu.internal.process.LogFile;
 import dev.gpuprocess.criu.proto.Rpc.criu_opts;
 import dev.gpuprocess.criu.proto.Rpc.criu_req;
 import dev.gpuprocess.criu.proto.Rpc.criu_req_type;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.options.CriuOptions;
 import dev.gpuprocess.options.NetworkLock;
 import dev.gpuprocess.spi.DumpRequest;
 import dev.gpuprocess.spi.GpuPlugin;
 import dev.gpuprocess.spi.RestoreRequest;
 import java.io.IOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.function.Function;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -33,6 +37,12 @@ public record RpcLink(CriuCommand command, Function<GpuPlugin, Path> plugins) {
   /** CRIU's log of a restore, in the work directory. */
   public static final String RESTORE_LOG = "restore.log";
 
+  /** Those options of a request that RPC does not carry, in the work directory. */
+  public static final String CONFIG = "criu.conf";
+
+  /** The program that CRIU runs to lock the network with the method {@code iptables}. */
+  private static final String IPTABLES = "iptables-restore";
+
   /**
    * Dumps a tree.
    *
@@ -44,51 +54,88 @@ public record RpcLink(CriuCommand command, Function<GpuPlugin, Path> plugins) {
    */
   public CriuResult dump(DumpRequest request, boolean shellJob, CallContext context)
       throws IOException {
-    NetworkLock lock = NetworkLocks.choose(request.options(), request.process());
-    criu_opts.Builder opts = privileged(RpcOptions.of(request, lock)).setShellJob(shellJob);
-    try (ImageDirectories directories = ImageDirectories.open(request.images(), request.work());
-        PluginDirectory loaded = plugins(request.plugin(), request.work(), directories)) {
-      opts.setImagesDirFd(directories.images())
-          .setWorkDirFd(directories.work())
-          .setPid(request.process().pid())
-          .setLogFile(DUMP_LOG);
-      if (ConfigFile.write(request, loaded)) {
-        opts.setConfigFile(directories.seenByCriu(ConfigFile.NAME));
-      }
-      new LogFile(request.work().resolve(DUMP_LOG)).create();
-      return new CriuCall(command, context, List.of())
-          .make(criu_req.newBuilder().setType(criu_req_type.DUMP).setOpts(opts).build());
-    }
+    criu_opts.Builder opts =
+        RpcOptions.of(request, networkLock(request))
+            .setShellJob(shellJob)
+            .setPid(request.process().pid())
+            .setLogFile(DUMP_LOG);
+    return make(
+        criu_req_type.DUMP,
+        opts,
+        RpcOptions.configuration(request),
+        request.images(),
+        request.work(),
+        request.plugin(),
+        new CriuCall(command, context, List.of()));
   }
 
   public CriuResult restore(RestoreRequest request, CallContext context) throws IOException {
-    try (ImageDirectories directories = ImageDirectories.open(request.images(), request.work());
-        InheritedDescriptors inherited = InheritedDescriptors.open(request.options().criu());
-        PluginDirectory loaded = plugins(request.plugin(), request.work(), directories)) {
+    try (InheritedDescriptors inherited = InheritedDescriptors.open(request.options().criu())) {
       criu_opts.Builder opts =
-          privileged(RpcOptions.of(request))
-              .setImagesDirFd(directories.images())
-              .setWorkDirFd(directories.work())
-              .setLogFile(RESTORE_LOG)
-              .addAllInheritFd(inherited.names());
-      if (ConfigFile.write(request, loaded)) {
-        opts.setConfigFile(directories.seenByCriu(ConfigFile.NAME));
-      }
-      new LogFile(request.work().resolve(RESTORE_LOG)).create();
-      return new CriuCall(command, context, inherited.descriptors())
-          .make(criu_req.newBuilder().setType(criu_req_type.RESTORE).setOpts(opts).build());
+          RpcOptions.of(request).setLogFile(RESTORE_LOG).addAllInheritFd(inherited.names());
+      return make(
+          criu_req_type.RESTORE,
+          opts,
+          RpcOptions.configuration(request.options().criu()),
+          request.images(),
+          request.work(),
+          request.plugin(),
+          new CriuCall(command, context, inherited.descriptors()));
     }
   }
 
-  /** A CRIU that is not root refuses everything that is not declared as such. */
-  private criu_opts.Builder privileged(criu_opts.Builder opts) {
-    return command.lacksRoot() ? opts.setUnprivileged(true) : opts;
+  private CriuResult make(
+      criu_req_type type,
+      criu_opts.Builder opts,
+      List<String> configuration,
+      Path images,
+      Path work,
+      @Nullable GpuPlugin plugin,
+      CriuCall call)
+      throws IOException {
+    try (ImageDirectories directories = ImageDirectories.open(images, work);
+        PluginDirectory loaded =
+            plugin == null
+                ? PluginDirectory.NONE
+                : PluginDirectory.make(work, directories, plugins.apply(plugin))) {
+      opts.setImagesDirFd(directories.images()).setWorkDirFd(directories.work());
+      if (command.lacksRoot()) {
+        opts.setUnprivileged(true); // CRIU refuses everything else without root
+      }
+      List<String> lines = Stream.concat(configuration.stream(), loaded.line().stream()).toList();
+      if (!lines.isEmpty()) {
+        Files.write(work.resolve(CONFIG), lines);
+        opts.setConfigFile(directories.seenByCriu(CONFIG));
+      }
+      new LogFile(work.resolve(opts.getLogFile())).create();
+      return call.make(criu_req.newBuilder().setType(type).setOpts(opts).build());
+    }
   }
 
-  private PluginDirectory plugins(
-      @Nullable GpuPlugin plugin, Path work, ImageDirectories directories) throws IOException {
-    return plugin == null
-        ? PluginDirectory.NONE
-        : PluginDirectory.make(work, directories, plugins.apply(plugin));
+  /**
+   * Chooses a method of locking the network that works on this machine.
+   *
+   * @return {@link NetworkLock#AUTOMATIC} if nothing will be locked
+   */
+  private static NetworkLock networkLock(DumpRequest request) {
+    CriuOptions criu = request.options().criu();
+    if (criu.networkLock() != NetworkLock.AUTOMATIC
+        || !(criu.tcpEstablished() || hasItsOwnNetwork(request.process().pid()))) {
+      return criu.networkLock();
+    }
+    boolean installed =
+        Stream.of(System.getenv().getOrDefault("PATH", "").split(":"))
+            .filter(directory -> !directory.isEmpty())
+            .anyMatch(directory -> Files.isExecutable(Path.of(directory, IPTABLES)));
+    return installed ? NetworkLock.IPTABLES : NetworkLock.NFTABLES;
+  }
+
+  private static boolean hasItsOwnNetwork(int pid) {
+    try {
+      return !Files.readSymbolicLink(ProcFs.file(pid, "ns", "net"))
+          .equals(Files.readSymbolicLink(ProcFs.self("ns", "net")));
+    } catch (IOException goneOrForbidden) {
+      return false; // CRIU will report it
+    }
   }
 }

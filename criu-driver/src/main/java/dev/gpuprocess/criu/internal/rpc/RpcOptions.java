@@ -16,10 +16,12 @@ import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.spi.DumpRequest;
 import dev.gpuprocess.spi.RestoreRequest;
 import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
 
 /**
- * Translates this library's options into those of CRIU's RPC. Options without a default here are
- * left to CRIU.
+ * Translates this library's options into those of CRIU's RPC, and into lines of its configuration
+ * file where RPC has no field. Options without a default here are left to CRIU.
  */
 public final class RpcOptions {
 
@@ -87,6 +89,28 @@ public final class RpcOptions {
     criu.lsmProfile().ifPresent(opts::setLsmProfile);
     criu.lsmMountContext().ifPresent(opts::setLsmMountContext);
     return opts;
+  }
+
+  /** Returns the options of a dump that CRIU takes only from a configuration file. */
+  static List<String> configuration(DumpRequest request) {
+    CriuOptions criu = request.options().criu();
+    List<String> lines = configuration(criu);
+    if (criu.ghostFiemap()) {
+      lines.add("ghost-fiemap");
+    }
+    return lines;
+  }
+
+  /** Returns the options of any request that CRIU takes only from a configuration file. */
+  static List<String> configuration(CriuOptions criu) {
+    List<String> lines = new ArrayList<>();
+    if (criu.compareFilesBySize()) {
+      lines.add("file-validation filesize");
+    }
+    if (criu.allowUprobes()) {
+      lines.add("allow-uprobes");
+    }
+    return lines;
   }
 
   private static join_namespace joined(String kind, Path file, CriuOptions criu) {

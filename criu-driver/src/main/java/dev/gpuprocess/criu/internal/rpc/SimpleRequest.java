@@ -7,9 +7,7 @@ import dev.gpuprocess.criu.internal.process.CriuCommand;
 import dev.gpuprocess.criu.internal.process.CriuResult;
 import dev.gpuprocess.criu.proto.Rpc.criu_req;
 import dev.gpuprocess.criu.proto.Rpc.criu_req_type;
-import dev.gpuprocess.criu.proto.Rpc.criu_resp;
 import dev.gpuprocess.error.Failure;
-import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.MachineUnfitException;
 import dev.gpuprocess.internal.linux.NativeCallException;
 import dev.gpuprocess.internal.time.Deadline;
@@ -23,6 +21,8 @@ import java.time.Duration;
  * @param subject what is requested, for messages
  */
 public record SimpleRequest(CriuCommand command, String operation, String subject) {
+
+  public static final TreeOutcome UNTOUCHED = new TreeOutcome(null, "nothing was touched");
 
   private static final Duration LIMIT = Duration.ofMinutes(1);
 
@@ -41,30 +41,18 @@ public record SimpleRequest(CriuCommand command, String operation, String subjec
 
   /** Runs CRIU's check of this kernel. */
   public static void check(CriuCommand command) {
-    criu_resp unused =
-        new SimpleRequest(command, "check", "CRIU's check of this kernel")
-            .require(criu_req.newBuilder().setType(criu_req_type.CHECK).build());
-  }
-
-  /** Makes the request and returns CRIU's reply, which reports success. */
-  criu_resp require(criu_req request) {
-    CriuResult result = ask(request);
-    criu_resp reply = result.reply();
-    if (reply == null || !reply.getSuccess()) {
-      throw failure(result);
-    }
-    return reply;
+    SimpleRequest check = new SimpleRequest(command, "check", "CRIU's check of this kernel");
+    check.requireSuccess(check.ask(criu_req.newBuilder().setType(criu_req_type.CHECK).build()));
   }
 
   public CriuFailureBuilder builder(CriuResult result) {
     return new CriuFailureBuilder(operation, subject, 0, result, null);
   }
 
-  public GpuCheckpointException failure(CriuResult result) {
-    return builder(result).exception(untouched(), LIMIT);
-  }
-
-  public static TreeOutcome untouched() {
-    return new TreeOutcome(null, "nothing was touched");
+  /** Throws if the request has failed. */
+  public void requireSuccess(CriuResult result) {
+    if (!result.success()) {
+      throw builder(result).exception(UNTOUCHED, LIMIT);
+    }
   }
 }

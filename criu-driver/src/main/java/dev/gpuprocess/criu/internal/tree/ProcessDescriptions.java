@@ -4,7 +4,6 @@ import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.text.Printable;
 import java.util.Optional;
-import java.util.OptionalInt;
 
 /** Descriptions of processes for messages. */
 public final class ProcessDescriptions {
@@ -64,11 +63,5 @@ public final class ProcessDescriptions {
 
   private static int threadGroup(int pid) {
     return Integer.parseInt(ProcFs.status(pid).getOrDefault("Tgid", Integer.toString(pid)));
-  }
-
-  /** Returns the pid of the tracer of a task; empty if it is not traced. */
-  static Optional<Integer> tracer(long pid) {
-    OptionalInt tracer = ProcFs.tracer(pid);
-    return tracer.isPresent() ? Optional.of(tracer.getAsInt()) : Optional.empty();
   }
 }

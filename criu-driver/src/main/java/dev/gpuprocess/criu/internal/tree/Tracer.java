@@ -17,10 +17,7 @@ public record Tracer(int pid, int task) {
   /** Searches every thread of the tree. */
   public static Optional<Tracer> of(int root) {
     return ProcFs.tree(root).stream()
-        .flatMap(process -> ProcFs.threads(process).stream())
-        .flatMap(
-            task ->
-                ProcessDescriptions.tracer(task).map(tracer -> new Tracer(tracer, task)).stream())
+        .flatMap(task -> ProcFs.tracer(task).stream().mapToObj(tracer -> new Tracer(tracer, task)))
         .findFirst();
   }
 
