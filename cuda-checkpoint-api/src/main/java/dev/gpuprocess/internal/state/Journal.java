@@ -2,6 +2,7 @@ package dev.gpuprocess.internal.state;
 
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.OperationTimedOutException;
+import dev.gpuprocess.internal.linux.DurableFiles;
 import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.linux.SmallFile;
 import dev.gpuprocess.internal.proc.ProcFs;
@@ -10,8 +11,6 @@ import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
-import java.nio.file.DirectoryIteratorException;
-import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
@@ -359,7 +358,7 @@ public final class Journal {
 
   private List<Path> list(String suffix) {
     try {
-      return state.exists() ? state.files().get("list", () -> files("*" + suffix)) : List.of();
+      return state.exists() ? state.files().get("list", () -> files(suffix)) : List.of();
     } catch (NoSuchFileException nothingYet) {
       return List.of();
     } catch (IOException e) {
@@ -367,14 +366,10 @@ public final class Journal {
     }
   }
 
-  private List<Path> files(String pattern) throws IOException {
-    List<Path> found = new ArrayList<>();
-    try (DirectoryStream<Path> files = Files.newDirectoryStream(state.path(), pattern)) {
-      files.forEach(found::add);
-      return found;
-    } catch (DirectoryIteratorException e) {
-      throw e.getCause();
-    }
+  private List<Path> files(String suffix) throws IOException {
+    return DurableFiles.list(state.path()).stream()
+        .filter(file -> String.valueOf(file.getFileName()).endsWith(suffix))
+        .toList();
   }
 
   /**
