@@ -5,9 +5,9 @@ import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.proc.OpenFile;
 import dev.gpuprocess.internal.proc.ProcFs;
 import java.nio.file.Path;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
+import java.util.function.Predicate;
 
 /** The GPU device files that a process has open or mapped. Immutable. */
 public record GpuHandles(List<OpenFile> descriptors, List<Mapping> mappings) {
@@ -32,25 +32,14 @@ public record GpuHandles(List<OpenFile> descriptors, List<Mapping> mappings) {
    * @throws dev.gpuprocess.internal.proc.ProcessUnreadableException if the process may not be read
    */
   public static GpuHandles of(int pid, Runnable each) {
-    List<OpenFile> descriptors = new ArrayList<>();
-    ProcFs.openFiles(
-        pid,
-        file -> {
+    Predicate<String> isDevice =
+        name -> {
           each.run();
-          if (isDevice(file.target())) {
-            descriptors.add(file);
-          }
-        });
-    List<Mapping> mappings = new ArrayList<>();
-    ProcFs.memory(
-        pid,
-        mapping -> {
-          each.run();
-          if (isDevice(mapping.name())) {
-            mappings.add(mapping);
-          }
-        });
-    return new GpuHandles(descriptors, mappings);
+          return isDevice(name);
+        };
+    return new GpuHandles(
+        OpenFile.of(pid, file -> isDevice.test(file.target())),
+        Mapping.of(pid, mapping -> isDevice.test(mapping.name())));
   }
 
   /** Returns whether there are none. */

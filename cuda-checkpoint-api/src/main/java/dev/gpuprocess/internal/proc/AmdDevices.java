@@ -1,7 +1,9 @@
 package dev.gpuprocess.internal.proc;
 
+import java.util.List;
 import java.util.Optional;
-import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.Predicate;
+import java.util.stream.Stream;
 
 /** The device files of AMD GPUs that a process has open or mapped. */
 public final class AmdDevices {
@@ -26,23 +28,14 @@ public final class AmdDevices {
    * @throws ProcessUnreadableException when the process may not be read
    */
   public static Optional<String> heldBy(int pid, Runnable each) {
-    AtomicReference<String> found = new AtomicReference<>();
-    ProcFs.openFiles(
-        pid,
-        file -> {
+    Predicate<String> isDevice =
+        name -> {
           each.run();
-          if (isDevice(file.target())) {
-            found.compareAndSet(null, file.target());
-          }
-        });
-    ProcFs.memory(
-        pid,
-        mapping -> {
-          each.run();
-          if (isDevice(mapping.name())) {
-            found.compareAndSet(null, mapping.name());
-          }
-        });
-    return Optional.ofNullable(found.get());
+          return isDevice(name);
+        };
+    List<OpenFile> files = OpenFile.of(pid, file -> isDevice.test(file.target()));
+    List<Mapping> mappings = Mapping.of(pid, mapping -> isDevice.test(mapping.name()));
+    return Stream.concat(files.stream().map(OpenFile::target), mappings.stream().map(Mapping::name))
+        .findFirst();
   }
 }
