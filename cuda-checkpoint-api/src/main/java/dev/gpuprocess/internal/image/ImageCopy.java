@@ -230,16 +230,13 @@ public final class ImageCopy implements AutoCloseable {
   }
 
   private Result copied() {
-    long copied = 0;
     try {
       removeOthers();
       List<CompletableFuture<Long>> chunks = new ArrayList<>();
       for (ChecksummedFile file : manifest.files()) {
         chunks.addAll(start(file));
       }
-      for (CompletableFuture<Long> chunk : chunks) {
-        copied += IoExecutor.await(chunk);
-      }
+      long copied = IoExecutor.awaitAll(chunks).stream().mapToLong(Long::longValue).sum();
       return new Result(publish(), copied, manifest.bytes() - copied);
     } catch (IOException e) {
       throw unwritten(e);
@@ -248,9 +245,7 @@ public final class ImageCopy implements AutoCloseable {
 
   /** Copies one file. */
   void copy(ChecksummedFile file) throws IOException {
-    for (CompletableFuture<Long> chunk : start(file)) {
-      long unused = IoExecutor.await(chunk);
-    }
+    List<Long> unused = IoExecutor.awaitAll(start(file));
   }
 
   /** Starts to copy the missing chunks of a file; each returns the number of copied bytes. */
@@ -382,9 +377,7 @@ public final class ImageCopy implements AutoCloseable {
                   return path;
                 }));
       }
-      for (CompletableFuture<Path> sync : syncs) {
-        Path unused = IoExecutor.await(sync);
-      }
+      List<Path> unused = IoExecutor.awaitAll(syncs);
     }
     PageMaps.requireComplete(copy, staging.images(), OPERATION, manifest.pid());
     byte[] text = ManifestFile.write(manifest);

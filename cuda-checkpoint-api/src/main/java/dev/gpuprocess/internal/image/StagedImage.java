@@ -296,9 +296,7 @@ public final class StagedImage implements AutoCloseable {
       for (FileChecksums file : sums) {
         summed.add(file.await());
       }
-      for (CompletableFuture<Path> sync : syncs) {
-        IoExecutor.await(sync);
-      }
+      List<Path> unused = IoExecutor.awaitAll(syncs);
       return summed;
     } catch (IllegalArgumentException e) {
       throw new IOException("CRIU wrote a file that an image cannot hold: " + e.getMessage(), e);

@@ -1,6 +1,7 @@
 package dev.gpuprocess.internal.linux;
 
 import dev.gpuprocess.internal.time.IoAction;
+import dev.gpuprocess.internal.time.Threads;
 import dev.gpuprocess.internal.time.Uninterrupted;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -96,10 +97,8 @@ public final class Leftovers {
     if (isRetried) {
       return;
     }
-    Thread thread = new Thread(this::retry, "gpuprocess leftovers in " + place);
-    thread.setDaemon(true);
     try {
-      thread.start();
+      Threads.daemon("gpuprocess leftovers in " + place, this::retry).start();
       isRetried = true;
     } catch (OutOfMemoryError noThread) {
       LOG.warn(
