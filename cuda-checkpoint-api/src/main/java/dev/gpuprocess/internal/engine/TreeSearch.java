@@ -13,6 +13,7 @@ import dev.gpuprocess.internal.proc.AmdDevices;
 import dev.gpuprocess.internal.proc.CudaLibrary;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcessUnreadableException;
+import dev.gpuprocess.internal.proc.Unreadable;
 import dev.gpuprocess.internal.state.Journal;
 import dev.gpuprocess.internal.state.JournalEntry;
 import dev.gpuprocess.report.ProcessIdentity;
@@ -273,12 +274,9 @@ public final class TreeSearch {
    * A process that a controller checkpointed is in the journal; others need the driver's library.
    */
   private boolean mayUseCuda(TrackedProcess process) {
-    try {
-      return journal.ownEntry(process.key).isPresent() || CudaLibrary.isMappedBy(process.pid());
-    } catch (ProcessUnreadableException e) {
-      LOG.debug("whether process {} uses CUDA is not known", process.pid(), e);
-      return true;
-    }
+    return Unreadable.as(
+        true,
+        () -> journal.ownEntry(process.key).isPresent() || CudaLibrary.isMappedBy(process.pid()));
   }
 
   /** Returns the state; null for a process without CUDA. */

@@ -14,6 +14,7 @@ import dev.gpuprocess.internal.memory.SaveFiles;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.proc.ProcessUnreadableException;
+import dev.gpuprocess.internal.proc.Unreadable;
 import dev.gpuprocess.internal.state.Journal;
 import dev.gpuprocess.internal.state.JournalEntry;
 import dev.gpuprocess.internal.state.ProcessLock;
@@ -149,12 +150,7 @@ public final class Recovery {
 
   /** Returns whether the controller of an entry is dead; false if that is not known. */
   private static boolean isLeft(JournalEntry entry) {
-    try {
-      return !entry.hasLiveController();
-    } catch (ProcessUnreadableException e) {
-      LOG.debug("whether the controller of {} is alive is not known", entry.pid(), e);
-      return false;
-    }
+    return Unreadable.as(false, () -> !entry.hasLiveController());
   }
 
   private List<RecoveredProcess> recoverTree(ProcessKey root, List<JournalEntry> entries) {
