@@ -20,6 +20,7 @@ import dev.gpuprocess.internal.proc.SaveFileMappings;
 import dev.gpuprocess.internal.state.GpuUsage;
 import dev.gpuprocess.internal.text.Bytes;
 import dev.gpuprocess.internal.text.NativePath;
+import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.report.Finding;
 import dev.gpuprocess.report.ProcessIdentity;
@@ -103,8 +104,7 @@ public final class DumpCheck {
 
   /** Returns the time in which the directory must answer. */
   private Duration limit() {
-    Duration call = context.timeouts().call();
-    return call.compareTo(options.deadline()) < 0 ? call : options.deadline();
+    return Durations.min(context.timeouts().call(), options.deadline());
   }
 
   /**

@@ -127,7 +127,7 @@ final class ResumeOnExit {
     CountDownLatch left = new CountDownLatch(away.size());
     for (TrackedTree each : away) {
       Duration limit = limit(each.context.timeouts());
-      longest = limit.compareTo(longest) > 0 ? limit : longest;
+      longest = Durations.max(limit, longest);
       BoundedCall.THREADS.execute(
           () -> {
             try {

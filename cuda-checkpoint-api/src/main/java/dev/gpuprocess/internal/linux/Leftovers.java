@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.linux;
 
+import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.internal.time.IoAction;
 import dev.gpuprocess.internal.time.Threads;
 import dev.gpuprocess.internal.time.Uninterrupted;
@@ -112,8 +113,7 @@ public final class Leftovers {
     do {
       Uninterrupted.pause(pause.toNanos());
       remove();
-      pause = pause.multipliedBy(2);
-      pause = pause.compareTo(LONGEST_PAUSE) < 0 ? pause : LONGEST_PAUSE;
+      pause = Durations.min(pause.multipliedBy(2), LONGEST_PAUSE);
     } while (this.equals(PLACES.get(place)));
   }
 
