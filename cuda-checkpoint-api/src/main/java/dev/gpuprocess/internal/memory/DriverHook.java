@@ -53,7 +53,6 @@ public final class DriverHook {
   private static final int NO_ACCESS = 0;
   private static final int READ_WRITE = 3;
   private static final int READ_EXECUTE = 5;
-  private static final int PRIVATE_ANONYMOUS = 0x22;
   private static final int RESERVED = 0x4022; // MAP_NORESERVE
   private static final int SHARED_FIXED = 0x11;
   private static final int MADV_DONTFORK = 10;
@@ -221,8 +220,7 @@ public final class DriverHook {
                           mapping ->
                               mapping.inode() != 0
                                   && mapping.permissions().contains("x")
-                                  && mapping.start() <= each.target()
-                                  && each.target() < mapping.end()));
+                                  && mapping.contains(each.target())));
     }
   }
 
@@ -391,9 +389,7 @@ public final class DriverHook {
 
     private HookPages create(List<DriverLibrary.Import> imports)
         throws UntraceableException, IOException {
-      long address =
-          thread.call(SystemCall.MMAP, 0, HookPages.BYTES, READ_WRITE, PRIVATE_ANONYMOUS, -1, 0);
-      thread.callAtExit(SystemCall.MUNMAP, address, HookPages.BYTES);
+      long address = thread.map(HookPages.BYTES);
       memory.write(address, HookPages.code(imports));
       thread.call(SystemCall.MPROTECT, address, HookPages.PAGE, READ_EXECUTE);
       return HookPages.at(memory, address)

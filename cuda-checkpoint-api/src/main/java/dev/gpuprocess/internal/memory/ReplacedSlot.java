@@ -75,7 +75,7 @@ record ReplacedSlot(long address, long original, long routine) {
   private boolean isWritable(List<Mapping> mappings) {
     return mappings.stream()
         .filter(each -> each.permissions().startsWith("rw"))
-        .anyMatch(each -> each.start() <= address && address < each.end());
+        .anyMatch(each -> each.contains(address));
   }
 
   private StoreRoutine.Word word(boolean toRoutine) {

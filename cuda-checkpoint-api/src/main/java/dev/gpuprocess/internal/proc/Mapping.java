@@ -74,6 +74,11 @@ public record Mapping(
     return new AddressRange(start, end);
   }
 
+  /** Returns whether an address is in it. */
+  public boolean contains(long address) {
+    return start <= address && address < end;
+  }
+
   /** Returns whether it is memory without file and name, as {@code malloc} and drivers use. */
   public boolean isUnnamedMemory() {
     return inode == 0 && name.isEmpty();

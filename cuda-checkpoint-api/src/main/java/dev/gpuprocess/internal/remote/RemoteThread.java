@@ -193,7 +193,7 @@ public final class RemoteThread implements AutoCloseable {
   }
 
   /**
-   * Maps private readable and writable memory, for the arguments of calls. An exit call unmaps it.
+   * Maps private readable and writable memory. An exit call unmaps it.
    *
    * @return its address
    */
