@@ -162,7 +162,7 @@ public final class ImageCopy implements AutoCloseable {
     ProcessIdentity process = new ProcessIdentity(manifest.pid(), manifest.startTicks());
     try {
       StagingDirectory left = abandoned(parent, process, text);
-      StagedImage.removeAbandoned(parent);
+      AbandonedImage.removeIn(parent.name());
       if (left != null) {
         return left;
       }

@@ -101,7 +101,7 @@ public final class StagedImage implements AutoCloseable {
     Failure failure = Failure.of("dump", pid);
     ImageTarget target = ImageTarget.open(directory, expectedBytes, failure);
     try {
-      removeAbandoned(target.parent());
+      AbandonedImage.removeIn(target.parent().name());
       return new StagedImage(
           StagingDirectory.make(target.parent(), process), target.path(), pid, key, log);
     } catch (IOException e) {
@@ -120,15 +120,6 @@ public final class StagedImage implements AutoCloseable {
    */
   public void removesWhenClosed(ImageEntry written) {
     entry = written;
-  }
-
-  /** Removes the partial images of dead makers, whose journal may be lost. */
-  static void removeAbandoned(PinnedDirectory parent) {
-    try {
-      AbandonedImage.removeIn(parent.name());
-    } catch (ImageException e) {
-      LOG.warn("partial images in {} could not be removed: {}", parent.name(), e.getMessage());
-    }
   }
 
   /**
@@ -232,9 +223,13 @@ public final class StagedImage implements AutoCloseable {
    * @return one with reason DISK_FULL when the disk is full
    */
   public ImageException incomplete(IOException e) {
+    return failed("completed", e);
+  }
+
+  private ImageException failed(String done, IOException e) {
     String why =
-        "the image of process %s could not be completed at %s: %s"
-            .formatted(pid, target, staging.held().explain(e));
+        "the image of process %s could not be %s at %s: %s"
+            .formatted(pid, done, target, staging.held().explain(e));
     Failure failure = Failure.of("dump", pid);
     return ImageTarget.failed(
         failure, e, new ImageException(ImageException.Reason.UNWRITABLE, why, failure, e));
@@ -263,12 +258,7 @@ public final class StagedImage implements AutoCloseable {
       published = true;
       return new ImageDirectory(target, sealed, true);
     } catch (IOException e) {
-      String why =
-          "the image of process %s could not be made durable at %s: %s"
-              .formatted(pid, target, image.explain(e));
-      Failure failure = Failure.of("dump", pid);
-      throw ImageTarget.failed(
-          failure, e, new ImageException(ImageException.Reason.UNWRITABLE, why, failure, e));
+      throw failed("made durable", e);
     }
   }
 

@@ -36,7 +36,7 @@ public final class Recovery {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
-  private static final String VERB = "recover";
+  static final String VERB = "recover";
 
   private final EngineContext context;
   private final Journal journal;
@@ -216,19 +216,10 @@ public final class Recovery {
     bounded(
         parent,
         () -> {
-          removePartialImages(parent);
+          AbandonedImage.removeIn(parent);
           clean.set(!hasPartialImage(entry, parent));
         });
     return clean.get();
-  }
-
-  private static void removePartialImages(Path parent) {
-    try {
-      AbandonedImage.removeIn(parent);
-    } catch (ImageException e) {
-      // The next dump there removes them.
-      LOG.warn("partial images in {} stay: {}", parent, e.getMessage());
-    }
   }
 
   /** Returns whether there may be one of this boot; true if the directory cannot be searched. */
