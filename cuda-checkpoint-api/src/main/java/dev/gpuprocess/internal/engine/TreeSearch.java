@@ -8,8 +8,8 @@ import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.NotCudaProcessException;
 import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.context.EngineContext;
+import dev.gpuprocess.internal.inherited.GpuHandles;
 import dev.gpuprocess.internal.linux.ProcessKey;
-import dev.gpuprocess.internal.proc.AmdDevices;
 import dev.gpuprocess.internal.proc.CudaLibrary;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcessUnreadableException;
@@ -114,7 +114,7 @@ public final class TreeSearch {
   private static String why(TrackedTree tree) {
     try {
       for (int pid : ProcFs.tree(tree.root.pid())) {
-        Optional<String> device = AmdDevices.heldBy(pid, () -> {});
+        Optional<String> device = GpuHandles.ofAmd(pid, () -> {}).first();
         if (device.isPresent()) {
           return "it has %s open, so take it with AmdProcess.of".formatted(device.get());
         }

@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.inherited;
 
+import dev.gpuprocess.internal.proc.AmdDevices;
 import dev.gpuprocess.internal.proc.FileNode;
 import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.proc.OpenFile;
@@ -20,26 +21,35 @@ public record GpuHandles(List<OpenFile> descriptors, List<Mapping> mappings) {
     mappings = List.copyOf(mappings);
   }
 
-  /** Returns whether a path is a device file of the driver. */
+  /** Returns whether a path is a device file of NVIDIA's driver. */
   public static boolean isDevice(String name) {
     return name.contains(DEVICE);
   }
 
   /**
-   * Reads the descriptors and mappings of a process.
+   * Reads those of NVIDIA's driver that a process has.
    *
    * @param each called for each descriptor and mapping; its exception ends the reading
    * @throws dev.gpuprocess.internal.proc.ProcessUnreadableException if the process may not be read
    */
   public static GpuHandles of(int pid, Runnable each) {
-    Predicate<String> isDevice =
+    return of(pid, GpuHandles::isDevice, each);
+  }
+
+  /** Reads those of AMD GPUs in the same way. */
+  public static GpuHandles ofAmd(int pid, Runnable each) {
+    return of(pid, AmdDevices::isDevice, each);
+  }
+
+  private static GpuHandles of(int pid, Predicate<String> isDevice, Runnable each) {
+    Predicate<String> wanted =
         name -> {
           each.run();
-          return isDevice(name);
+          return isDevice.test(name);
         };
     return new GpuHandles(
-        OpenFile.of(pid, file -> isDevice.test(file.target())),
-        Mapping.of(pid, mapping -> isDevice.test(mapping.name())));
+        OpenFile.of(pid, file -> wanted.test(file.target())),
+        Mapping.of(pid, mapping -> wanted.test(mapping.name())));
   }
 
   /** Returns whether there are none. */
