@@ -11,7 +11,7 @@ import dev.gpuprocess.internal.call.StateReading;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.linux.ProcessSearch;
-import dev.gpuprocess.internal.proc.CudaLibrary;
+import dev.gpuprocess.internal.proc.GpuFiles;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.proc.ProcessUnreadableException;
@@ -220,7 +220,7 @@ public final class ProcessList {
     return new Look(
         owner(pid),
         command.isEmpty() ? ProcFs.stat(pid).map(ProcStat::name).stream().toList() : command,
-        readable(pid, CudaLibrary::isMappedBy, false),
+        readable(pid, GpuFiles::isCudaMappedBy, false),
         still(pid));
   }
 

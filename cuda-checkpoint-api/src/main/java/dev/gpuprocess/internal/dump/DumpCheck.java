@@ -14,7 +14,7 @@ import dev.gpuprocess.internal.extras.ImageExtras;
 import dev.gpuprocess.internal.image.ImageTarget;
 import dev.gpuprocess.internal.inherited.GpuHandles;
 import dev.gpuprocess.internal.linux.FileSystemStatus;
-import dev.gpuprocess.internal.proc.AmdDevices;
+import dev.gpuprocess.internal.proc.GpuFiles;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.SaveFileMappings;
 import dev.gpuprocess.internal.state.GpuUsage;
@@ -233,7 +233,7 @@ public final class DumpCheck {
   /** Returns whether the plugin dumps the resource. */
   private boolean isOfPlugin(Finding finding) {
     UnsupportedResource resource = finding.resource();
-    return plugin == GpuPlugin.AMDGPU && resource != null && AmdDevices.isDevice(resource.name());
+    return plugin == GpuPlugin.AMDGPU && resource != null && GpuFiles.isAmdDevice(resource.name());
   }
 
   /** Returns whether it is a mapped memory file, which the dump handles before CRIU starts. */
@@ -252,7 +252,7 @@ public final class DumpCheck {
     return onGpu
         && resource != null
         && isMember(resource.pid())
-        && GpuHandles.isDevice(resource.name());
+        && GpuFiles.isNvidiaDevice(resource.name());
   }
 
   /** Returns whether it is a device file of a child, which the dump takes before CRIU starts. */
@@ -261,7 +261,7 @@ public final class DumpCheck {
     return options.releaseInheritedGpu()
         && resource != null
         && !isMember(resource.pid())
-        && GpuHandles.isDevice(resource.name());
+        && GpuFiles.isNvidiaDevice(resource.name());
   }
 
   /** Returns whether a process in this state has its memory on the GPU. */

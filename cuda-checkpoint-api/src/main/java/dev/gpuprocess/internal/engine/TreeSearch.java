@@ -10,7 +10,7 @@ import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.inherited.GpuHandles;
 import dev.gpuprocess.internal.linux.ProcessKey;
-import dev.gpuprocess.internal.proc.CudaLibrary;
+import dev.gpuprocess.internal.proc.GpuFiles;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcessUnreadableException;
 import dev.gpuprocess.internal.proc.Unreadable;
@@ -276,7 +276,7 @@ public final class TreeSearch {
   private boolean mayUseCuda(TrackedProcess process) {
     return Unreadable.as(
         true,
-        () -> journal.ownEntry(process.key).isPresent() || CudaLibrary.isMappedBy(process.pid()));
+        () -> journal.ownEntry(process.key).isPresent() || GpuFiles.isCudaMappedBy(process.pid()));
   }
 
   /** Returns the state; null for a process without CUDA. */

@@ -369,13 +369,7 @@ public final class ImageCopy implements AutoCloseable {
     try (IoExecutor disk = IoExecutor.disk()) {
       List<CompletableFuture<Path>> syncs = new ArrayList<>();
       for (ChecksummedFile file : manifest.files()) {
-        Path path = copy.path().resolve(file.path());
-        syncs.add(
-            disk.start(
-                () -> {
-                  Descriptors.sync(path);
-                  return path;
-                }));
+        syncs.add(disk.sync(copy.path().resolve(file.path())));
       }
       List<Path> unused = IoExecutor.awaitAll(syncs);
     }
@@ -419,8 +413,7 @@ public final class ImageCopy implements AutoCloseable {
     String why =
         "the image of process %s could not be copied to %s: %s"
             .formatted(manifest.pid(), target, staging.held().explain(e));
-    return ImageTarget.failed(
-        failure, e, new ImageException(ImageException.Reason.UNWRITABLE, why, failure, e));
+    return ImageTarget.failed(failure, ImageException.Reason.UNWRITABLE, why, e);
   }
 
   /** Removes an unwanted copy; a failed copy stays for the next attempt. */

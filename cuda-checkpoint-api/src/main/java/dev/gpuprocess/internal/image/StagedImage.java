@@ -3,7 +3,6 @@ package dev.gpuprocess.internal.image;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.image.ImageKey;
-import dev.gpuprocess.internal.linux.Descriptors;
 import dev.gpuprocess.internal.linux.DurableFiles;
 import dev.gpuprocess.internal.linux.FileSystemStatus;
 import dev.gpuprocess.internal.linux.IoExecutor;
@@ -230,9 +229,7 @@ public final class StagedImage implements AutoCloseable {
     String why =
         "the image of process %s could not be %s at %s: %s"
             .formatted(pid, done, target, staging.held().explain(e));
-    Failure failure = Failure.of("dump", pid);
-    return ImageTarget.failed(
-        failure, e, new ImageException(ImageException.Reason.UNWRITABLE, why, failure, e));
+    return ImageTarget.failed(Failure.of("dump", pid), ImageException.Reason.UNWRITABLE, why, e);
   }
 
   /**
@@ -278,7 +275,7 @@ public final class StagedImage implements AutoCloseable {
       List<FileChecksums> sums = new ArrayList<>();
       WorkLimit unlimited = WorkLimit.readingAtLength("dump", pid, () -> false);
       for (Path file : files) {
-        syncs.add(disk.start(() -> synced(file)));
+        syncs.add(disk.sync(file));
         String name = image.path().relativize(file).toString();
         sums.add(FileChecksums.start(cores, image, name, checksum(), unlimited));
       }
@@ -321,11 +318,6 @@ public final class StagedImage implements AutoCloseable {
     if (!Ownership.of(file).isRootsAndNotOurs()) {
       Files.setPosixFilePermissions(file, DurableFiles.PRIVATE_FILE);
     }
-  }
-
-  private static Path synced(Path file) throws IOException {
-    Descriptors.sync(file);
-    return file;
   }
 
   private void write(ManifestData manifest) throws IOException {

@@ -1,7 +1,7 @@
 package dev.gpuprocess.internal.inherited;
 
-import dev.gpuprocess.internal.proc.AmdDevices;
 import dev.gpuprocess.internal.proc.FileNode;
+import dev.gpuprocess.internal.proc.GpuFiles;
 import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.proc.OpenFile;
 import dev.gpuprocess.internal.proc.ProcFs;
@@ -13,17 +13,9 @@ import java.util.function.Predicate;
 /** The GPU device files that a process has open or mapped. Immutable. */
 public record GpuHandles(List<OpenFile> descriptors, List<Mapping> mappings) {
 
-  /** The simulated driver has devices of the same name below its own directory. */
-  private static final String DEVICE = "/dev/nvidia";
-
   public GpuHandles {
     descriptors = List.copyOf(descriptors);
     mappings = List.copyOf(mappings);
-  }
-
-  /** Returns whether a path is a device file of NVIDIA's driver. */
-  public static boolean isDevice(String name) {
-    return name.contains(DEVICE);
   }
 
   /**
@@ -33,12 +25,12 @@ public record GpuHandles(List<OpenFile> descriptors, List<Mapping> mappings) {
    * @throws dev.gpuprocess.internal.proc.ProcessUnreadableException if the process may not be read
    */
   public static GpuHandles of(int pid, Runnable each) {
-    return of(pid, GpuHandles::isDevice, each);
+    return of(pid, GpuFiles::isNvidiaDevice, each);
   }
 
   /** Reads those of AMD GPUs in the same way. */
   public static GpuHandles ofAmd(int pid, Runnable each) {
-    return of(pid, AmdDevices::isDevice, each);
+    return of(pid, GpuFiles::isAmdDevice, each);
   }
 
   private static GpuHandles of(int pid, Predicate<String> isDevice, Runnable each) {

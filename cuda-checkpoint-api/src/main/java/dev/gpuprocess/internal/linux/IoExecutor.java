@@ -6,6 +6,7 @@ import dev.gpuprocess.internal.time.Threads;
 import dev.gpuprocess.internal.time.Uninterrupted;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -65,6 +66,15 @@ public final class IoExecutor implements AutoCloseable {
   /** Starts a task on one of the threads. */
   public <T> CompletableFuture<T> start(IoSupplier<T> work) {
     return CompletableFuture.supplyAsync(() -> unchecked(work), threads);
+  }
+
+  /** Starts to sync a file. */
+  public CompletableFuture<Path> sync(Path file) {
+    return start(
+        () -> {
+          Descriptors.sync(file);
+          return file;
+        });
   }
 
   private static <T> T unchecked(IoSupplier<T> work) {
