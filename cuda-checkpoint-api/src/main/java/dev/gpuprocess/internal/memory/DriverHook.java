@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.memory;
 
+import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.internal.linux.NamelessFile;
 import dev.gpuprocess.internal.linux.NativeCallException;
 import dev.gpuprocess.internal.linux.ProcessMemory;
@@ -51,7 +52,6 @@ public final class DriverHook {
   private static final long HUGE_PAGE = 2 << 20;
 
   private static final int NO_ACCESS = 0;
-  private static final int READ_WRITE = 3;
   private static final int READ_EXECUTE = 5;
   private static final int RESERVED = 0x4022; // MAP_NORESERVE
   private static final int SHARED_FIXED = 0x11;
@@ -368,7 +368,13 @@ public final class DriverHook {
       for (NamelessFile part : prepared) {
         try (PassedDescriptor passed = PassedDescriptor.pass(thread, part.descriptor())) {
           thread.call(
-              SystemCall.MMAP, at, part.bytes(), READ_WRITE, SHARED_FIXED, passed.number(), 0);
+              SystemCall.MMAP,
+              at,
+              part.bytes(),
+              Libc.PROT_READ_WRITE,
+              SHARED_FIXED,
+              passed.number(),
+              0);
         }
         at += part.bytes();
       }

@@ -95,12 +95,12 @@ public final class Recovery {
     try {
       ProcessSearch search = entry.find();
       if (search.isGone()) {
-        journal.removeLaunch(file);
+        journal.remove(file);
         return Optional.empty();
       }
       if (search.process().isPresent()
           && LaunchedRoot.endLeftover(search.process().get(), file, context.timeouts().call())) {
-        journal.removeLaunch(file);
+        journal.remove(file);
         return Optional.of(new RecoveredProcess(root, RecoveryOutcome.ENDED_WITH_CONTROLLER, null));
       }
       LOG.warn("process {} has outlived its controller, and cannot be ended from here", root.pid());

@@ -181,15 +181,6 @@ public final class Journal {
   }
 
   /**
-   * Removes the entry of a launched process that has exited.
-   *
-   * @param entry the result of {@link #launchFile}
-   */
-  public void removeLaunch(Path entry) {
-    remove(entry);
-  }
-
-  /**
    * Returns the entries of launched processes that must exit with their controllers, by their
    * files.
    *
@@ -216,7 +207,8 @@ public final class Journal {
     remove(file(process));
   }
 
-  private void remove(Path file) {
+  /** Removes an entry by its file, such as that of a launched process that has exited. */
+  public void remove(Path file) {
     try {
       removeNow(file);
     } catch (IOException e) {
