@@ -100,7 +100,8 @@ public final class StateReading {
    */
   public static boolean isIdle(CudaDriver driver, int pid) {
     try {
-      return ask(driver, pid).await(AT_ONCE) != null;
+      CudaAnswer<ProcessState> unused = ask(driver, pid).await(AT_ONCE);
+      return true;
     } catch (TimeoutException e) {
       return false;
     }
