@@ -8,7 +8,7 @@ import dev.gpuprocess.internal.dump.DumpedImage;
 import dev.gpuprocess.internal.engine.StepRecorder;
 import dev.gpuprocess.internal.image.ImageCopy;
 import dev.gpuprocess.internal.image.ImageDirectory;
-import dev.gpuprocess.internal.machine.MachineCheck;
+import dev.gpuprocess.internal.machine.MachineComparison;
 import dev.gpuprocess.internal.manifest.ManifestData;
 import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.options.Cancellation;
@@ -202,6 +202,6 @@ abstract sealed class SavedImage permits ProcessImage, AmdImage {
    * @throws dev.gpuprocess.error.OperationTimedOutException when a file system does not answer
    */
   public final List<MachineDifference> differences() {
-    return MachineCheck.differences(context, data(), RestoreOptions.ofDefaults());
+    return MachineComparison.differences(context, data(), RestoreOptions.ofDefaults());
   }
 }

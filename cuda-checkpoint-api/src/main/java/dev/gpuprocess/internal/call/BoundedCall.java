@@ -3,6 +3,7 @@ package dev.gpuprocess.internal.call;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.internal.time.Deadline;
+import dev.gpuprocess.internal.time.Threads;
 import dev.gpuprocess.internal.time.Uninterrupted;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.time.Duration;
@@ -30,12 +31,7 @@ public final class BoundedCall<T> {
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
   public static final ExecutorService THREADS =
-      Executors.newCachedThreadPool(
-          body -> {
-            Thread thread = new Thread(body, "gpuprocess idle");
-            thread.setDaemon(true);
-            return thread;
-          });
+      Executors.newCachedThreadPool(work -> Threads.daemon("gpuprocess idle", work));
 
   /**
    * The most calls about one process or disk that may hang: they probably all hang for the same

@@ -41,6 +41,11 @@ public final class BoundedDiskTask {
     this.deadline = Deadline.after(limit);
   }
 
+  /** Returns the work of the same operation that begins now. */
+  public BoundedDiskTask anew(Duration limit) {
+    return new BoundedDiskTask(operation, pid, disk, limit);
+  }
+
   /** Images in one directory are on one disk. A disk that hangs cannot be identified otherwise. */
   private static Path place(Path image) {
     Path parent = image.getParent();

@@ -1,14 +1,12 @@
 package dev.gpuprocess.internal.call;
 
 import dev.gpuprocess.internal.proc.DiskWrites;
-import dev.gpuprocess.internal.proc.ProcessUnreadableException;
+import dev.gpuprocess.internal.proc.Unreadable;
 import dev.gpuprocess.internal.time.Durations;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.OptionalLong;
 import java.util.function.Supplier;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * The additional time of one access to a file system that has not responded in time: one slice
@@ -16,12 +14,9 @@ import org.slf4j.LoggerFactory;
  */
 final class SlowDisk implements Supplier<Duration> {
 
-  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
-
   /** The most slices, each of half the limit. */
   private static final int MOST = 24;
 
-  private final Path path;
   private final Duration slice;
   private final Supplier<OptionalLong> writes;
   private OptionalLong before = OptionalLong.of(-1);
@@ -33,12 +28,11 @@ final class SlowDisk implements Supplier<Duration> {
    * @param limit the time that the access has used
    */
   SlowDisk(Path path, Duration limit) {
-    this(path, limit, () -> DiskWrites.below(path));
+    this(limit, () -> DiskWrites.below(path));
   }
 
   /** Uses another count of completed writes. */
-  SlowDisk(Path path, Duration limit, Supplier<OptionalLong> writes) {
-    this.path = path;
+  SlowDisk(Duration limit, Supplier<OptionalLong> writes) {
     this.slice = Duration.ofNanos(Durations.nanos(limit) / 2);
     this.writes = writes;
   }
@@ -54,11 +48,6 @@ final class SlowDisk implements Supplier<Duration> {
   }
 
   private OptionalLong completed() {
-    try {
-      return writes.get();
-    } catch (ProcessUnreadableException e) {
-      LOG.debug("whether the disk of {} is slow or hangs is not known", path, e);
-      return OptionalLong.empty();
-    }
+    return Unreadable.as(OptionalLong.empty(), writes);
   }
 }

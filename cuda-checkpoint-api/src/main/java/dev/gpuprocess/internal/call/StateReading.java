@@ -91,13 +91,7 @@ public final class StateReading {
       return BoundedCall.run(
           subject, line.current().name, bound, () -> driver.getState(pid), (late, failed) -> {});
     }
-    StateReading reading = ask(driver, pid);
-    try {
-      return reading.await(bound);
-    } catch (TimeoutException e) {
-      reading.leave();
-      throw e;
-    }
+    return ask(driver, pid).await(bound);
   }
 
   /**
@@ -105,12 +99,10 @@ public final class StateReading {
    * once.
    */
   public static boolean isIdle(CudaDriver driver, int pid) {
-    StateReading reading = ask(driver, pid);
     try {
-      reading.await(AT_ONCE);
+      CudaAnswer<ProcessState> unused = ask(driver, pid).await(AT_ONCE);
       return true;
     } catch (TimeoutException e) {
-      reading.leave();
       return false;
     }
   }
@@ -151,17 +143,27 @@ public final class StateReading {
   }
 
   /**
-   * Waits for the result. An interrupt does not shorten the wait; the thread's flag stays set. May
-   * be called again.
+   * Waits for the result, and abandons the call at the bound. An interrupt does not shorten the
+   * wait; the thread's flag stays set.
    *
    * @throws TimeoutException if the driver does not return within the bound
    */
   public CudaAnswer<ProcessState> await(Duration bound) throws TimeoutException {
+    try {
+      return awaitFirst(bound);
+    } catch (TimeoutException e) {
+      leave();
+      throw e;
+    }
+  }
+
+  /** Does the same without abandoning the call: the caller waits for the result again. */
+  public CudaAnswer<ProcessState> awaitFirst(Duration bound) throws TimeoutException {
     return BoundedCall.await(answer, Deadline.after(bound));
   }
 
   /** Marks the call as abandoned by its caller. */
-  public synchronized void leave() {
+  private synchronized void leave() {
     if (!left && !answer.isDone()) {
       left = true;
       event = AbandonedCallEvent.begun(name);

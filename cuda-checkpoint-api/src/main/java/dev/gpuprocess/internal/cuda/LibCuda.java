@@ -27,6 +27,8 @@ import java.util.function.ToIntFunction;
 import jnr.ffi.Memory;
 import jnr.ffi.Pointer;
 import jnr.ffi.Runtime;
+import jnr.ffi.annotations.In;
+import jnr.ffi.annotations.Out;
 import jnr.ffi.byref.IntByReference;
 import jnr.ffi.byref.PointerByReference;
 import org.jspecify.annotations.Nullable;
@@ -308,5 +310,27 @@ public final class LibCuda implements CudaDriver {
     Pointer block = Memory.allocateDirect(Runtime.getRuntime(cuda), bytes, true);
     block.setMemory(0, bytes, (byte) 0);
     return block;
+  }
+
+  /** The functions as {@code cuda.h} declares them, for JNR, which needs a public interface. */
+  public interface CudaFunctions {
+
+    int cuDriverGetVersion(@Out IntByReference version);
+
+    int cuGetErrorName(int error, @Out PointerByReference name);
+
+    int cuGetErrorString(int error, @Out PointerByReference text);
+
+    int cuCheckpointProcessGetState(int pid, @Out IntByReference state);
+
+    int cuCheckpointProcessGetRestoreThreadId(int pid, @Out IntByReference tid);
+
+    int cuCheckpointProcessLock(int pid, @In @Nullable Pointer args);
+
+    int cuCheckpointProcessCheckpoint(int pid, @In @Nullable Pointer args);
+
+    int cuCheckpointProcessRestore(int pid, @In @Nullable Pointer args);
+
+    int cuCheckpointProcessUnlock(int pid, @In @Nullable Pointer args);
   }
 }

@@ -14,6 +14,8 @@ import java.util.OptionalLong;
 import jnr.ffi.Memory;
 import jnr.ffi.Pointer;
 import jnr.ffi.Runtime;
+import jnr.ffi.annotations.In;
+import jnr.ffi.annotations.Out;
 import jnr.ffi.byref.IntByReference;
 import jnr.ffi.byref.PointerByReference;
 import org.jspecify.annotations.Nullable;
@@ -189,5 +191,26 @@ public final class LibNvml implements GpuInventory {
     NvmlFailure(String message) {
       super(message);
     }
+  }
+
+  /** The functions as {@code nvml.h} declares them, for JNR, which needs a public interface. */
+  public interface NvmlFunctions {
+
+    int nvmlInit_v2();
+
+    int nvmlSystemGetDriverVersion(@Out byte[] version, int length);
+
+    int nvmlDeviceGetCount_v2(@Out IntByReference count);
+
+    int nvmlDeviceGetHandleByIndex_v2(int index, @Out PointerByReference device);
+
+    int nvmlDeviceGetUUID(Pointer device, @Out byte[] uuid, int length);
+
+    int nvmlDeviceGetName(Pointer device, @Out byte[] name, int length);
+
+    int nvmlDeviceGetMemoryInfo(Pointer device, @Out Pointer memory);
+
+    int nvmlDeviceGetComputeRunningProcesses_v3(
+        Pointer device, IntByReference count, @In @Out @Nullable Pointer infos);
   }
 }

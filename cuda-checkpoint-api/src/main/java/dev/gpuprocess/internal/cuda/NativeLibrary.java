@@ -5,7 +5,6 @@ import dev.gpuprocess.error.MachineUnfitException;
 import dev.gpuprocess.internal.linux.NativeLibraries;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.List;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
@@ -21,14 +20,9 @@ public final class NativeLibrary<T> {
   private static final String VARIABLE = "GPUPROCESS_DRIVER_DIR";
 
   /** The directories in which distributions and NVIDIA's container tools install the libraries. */
-  private static final List<String> USUAL =
-      List.of(
-          "/usr/lib/x86_64-linux-gnu",
-          "/usr/lib64",
-          "/usr/lib",
-          "/lib64",
-          "/usr/local/nvidia/lib64",
-          "/usr/local/nvidia/lib");
+  private static final String USUAL =
+      "/usr/lib/x86_64-linux-gnu:/usr/lib64:/usr/lib:/lib64"
+          + ":/usr/local/nvidia/lib64:/usr/local/nvidia/lib";
 
   private final Class<T> functions;
   private final String file;
@@ -62,7 +56,7 @@ public final class NativeLibrary<T> {
       return Files.exists(directory.resolve(file));
     }
     String named = System.getenv().getOrDefault("LD_LIBRARY_PATH", "");
-    return Stream.concat(Stream.of(named.split(":")), USUAL.stream())
+    return Stream.of((named + ":" + USUAL).split(":"))
         .filter(place -> !place.isBlank())
         .anyMatch(place -> Files.exists(Path.of(place, file)));
   }

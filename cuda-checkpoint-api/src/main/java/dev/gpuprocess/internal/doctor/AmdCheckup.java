@@ -5,20 +5,16 @@ import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.MachineUnfitException;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.dump.AmdTree;
-import dev.gpuprocess.internal.proc.ProcessUnreadableException;
+import dev.gpuprocess.internal.proc.Unreadable;
 import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.spi.CriuDriver;
 import dev.gpuprocess.spi.GpuPlugin;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Optional;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /** Checks the requirements of processes on AMD GPUs. */
 final class AmdCheckup {
-
-  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
   static final String SUBJECT = "AMD GPUs";
 
@@ -73,12 +69,7 @@ final class AmdCheckup {
 
   /** Returns the device; empty also if it is not known, which other checks report. */
   private static Optional<String> visibleDevice(ProcessIdentity root) {
-    try {
-      return AmdTree.deviceOf(root.pid());
-    } catch (ProcessUnreadableException e) {
-      LOG.debug("whether process {} uses AMD GPUs is not known", root.pid(), e);
-      return Optional.empty();
-    }
+    return Unreadable.as(Optional.empty(), () -> AmdTree.deviceOf(root.pid()));
   }
 
   /**

@@ -132,7 +132,6 @@ final class Checkup {
           try {
             return Optional.of(reading.await(deadline));
           } catch (TimeoutException e) {
-            reading.leave();
             Optional<String> busy = ProcessLock.describe(ProcessKey.of(process), context.state());
             busy.ifPresent(verb -> warning(subject, verb, "wait for it"));
             if (busy.isEmpty()) {

@@ -10,6 +10,7 @@ import dev.gpuprocess.internal.inherited.GpuHandles;
 import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.linux.Processes;
 import dev.gpuprocess.internal.proc.Freezer;
+import dev.gpuprocess.internal.proc.GpuFiles;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.proc.Standstill;
@@ -236,7 +237,7 @@ final class ProcessCheckup {
       boolean deviceOfChild =
           resource != null
               && resource.pid() != process.pid()
-              && GpuHandles.isDevice(resource.name());
+              && GpuFiles.isNvidiaDevice(resource.name());
       if (!deviceOfChild) {
         checkup.add(finding);
       }

@@ -11,10 +11,11 @@ import dev.gpuprocess.internal.call.StateReading;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.linux.ProcessSearch;
-import dev.gpuprocess.internal.proc.CudaLibrary;
+import dev.gpuprocess.internal.proc.GpuFiles;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.proc.ProcessUnreadableException;
+import dev.gpuprocess.internal.proc.Unreadable;
 import dev.gpuprocess.internal.state.GpuUsage;
 import dev.gpuprocess.internal.state.Journal;
 import dev.gpuprocess.internal.state.JournalEntry;
@@ -187,14 +188,12 @@ public final class ProcessList {
   }
 
   private static Optional<ProcessIdentity> alive(int pid) {
-    try {
-      return ProcFs.stat(pid)
-          .filter(stat -> !stat.isDead())
-          .map(stat -> new ProcessIdentity(pid, stat.startTicks()));
-    } catch (ProcessUnreadableException e) {
-      LOG.debug("process {} cannot be read", pid, e);
-      return Optional.empty();
-    }
+    return Unreadable.as(
+        Optional.empty(),
+        () ->
+            ProcFs.stat(pid)
+                .filter(stat -> !stat.isDead())
+                .map(stat -> new ProcessIdentity(pid, stat.startTicks())));
   }
 
   /**
@@ -221,18 +220,13 @@ public final class ProcessList {
     return new Look(
         owner(pid),
         command.isEmpty() ? ProcFs.stat(pid).map(ProcStat::name).stream().toList() : command,
-        readable(pid, CudaLibrary::isMappedBy, false),
+        readable(pid, GpuFiles::isCudaMappedBy, false),
         still(pid));
   }
 
   /** Reads a file that may not be readable, as that of another user's process. */
   private static <T> T readable(int pid, Function<Integer, T> query, T otherwise) {
-    try {
-      return query.apply(pid);
-    } catch (ProcessUnreadableException e) {
-      LOG.debug("process {} cannot be read", pid, e);
-      return otherwise;
-    }
+    return Unreadable.as(otherwise, () -> query.apply(pid));
   }
 
   private static String owner(int pid) {
@@ -290,7 +284,7 @@ public final class ProcessList {
     String note = query.note();
     if (query.reading() != null) {
       try {
-        CudaAnswer<ProcessState> answer = answer(query.reading());
+        CudaAnswer<ProcessState> answer = query.reading().await(deadline.remaining());
         state = answer.value();
         note = state == null ? note(answer.result()) : "";
         if (state == null
@@ -321,15 +315,6 @@ public final class ProcessList {
             candidate.entry() == null ? null : suspended(candidate.identity(), candidate.entry())));
   }
 
-  private CudaAnswer<ProcessState> answer(StateReading reading) throws TimeoutException {
-    try {
-      return reading.await(deadline.remaining());
-    } catch (TimeoutException e) {
-      reading.leave();
-      throw e;
-    }
-  }
-
   private static String note(CudaResult result) {
     if (result.equals(CudaResult.NOT_INITIALIZED)) {
       return "it has no CUDA state";
@@ -340,12 +325,7 @@ public final class ProcessList {
   }
 
   private static boolean isSame(ProcessIdentity process) {
-    try {
-      return process.isAlive();
-    } catch (ProcessUnreadableException e) {
-      LOG.debug("process {} cannot be read", process.pid(), e);
-      return true;
-    }
+    return Unreadable.as(true, process::isAlive);
   }
 
   /** Returns the GPU memory of a process; from the journal if it is checkpointed. */

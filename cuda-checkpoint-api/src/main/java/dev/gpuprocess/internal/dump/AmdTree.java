@@ -9,7 +9,6 @@ import dev.gpuprocess.internal.engine.TrackedProcess;
 import dev.gpuprocess.internal.engine.TrackedTree;
 import dev.gpuprocess.internal.engine.TreeSearch;
 import dev.gpuprocess.internal.inherited.GpuHandles;
-import dev.gpuprocess.internal.proc.AmdDevices;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.spi.GpuPlugin;
@@ -56,7 +55,7 @@ public final class AmdTree {
       if (other.isPresent()) {
         throw usesCuda(root, verb, "its process %s holds %s".formatted(pid, other.get()));
       }
-      found |= AmdDevices.heldBy(pid, each).isPresent();
+      found |= !GpuHandles.ofAmd(pid, each).isEmpty();
     }
     if (!found) {
       throw new ProcessUnfitException(
@@ -77,7 +76,9 @@ public final class AmdTree {
     if (all.stream().anyMatch(pid -> !GpuHandles.of(pid, () -> {}).isEmpty())) {
       return Optional.empty();
     }
-    return all.stream().flatMap(pid -> AmdDevices.heldBy(pid, () -> {}).stream()).findFirst();
+    return all.stream()
+        .flatMap(pid -> GpuHandles.ofAmd(pid, () -> {}).first().stream())
+        .findFirst();
   }
 
   /** Refuses members, including checkpointed ones, which hold no device file. */

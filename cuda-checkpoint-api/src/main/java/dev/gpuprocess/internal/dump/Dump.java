@@ -132,15 +132,13 @@ public final class Dump {
    *
    * @param clock gives the time of the image
    */
-  static WrittenImage written(
+  static ImageWriting written(
       TreeOperation operation,
       DumpOptions options,
       StepRecorder steps,
       Path directory,
       InstantSource clock) {
-    Dump dump = new Dump(operation, options, steps, true, clock);
-    ImageWriting writing = dump.run(directory);
-    return new WrittenImage(dump, writing, directory.toAbsolutePath());
+    return new Dump(operation, options, steps, true, clock).run(directory);
   }
 
   private ImageWriting run(Path directory) {

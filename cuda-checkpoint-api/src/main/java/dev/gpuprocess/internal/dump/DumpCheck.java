@@ -14,12 +14,13 @@ import dev.gpuprocess.internal.extras.ImageExtras;
 import dev.gpuprocess.internal.image.ImageTarget;
 import dev.gpuprocess.internal.inherited.GpuHandles;
 import dev.gpuprocess.internal.linux.FileSystemStatus;
-import dev.gpuprocess.internal.proc.AmdDevices;
+import dev.gpuprocess.internal.proc.GpuFiles;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.SaveFileMappings;
 import dev.gpuprocess.internal.state.GpuUsage;
 import dev.gpuprocess.internal.text.Bytes;
 import dev.gpuprocess.internal.text.NativePath;
+import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.report.Finding;
 import dev.gpuprocess.report.ProcessIdentity;
@@ -102,8 +103,7 @@ public final class DumpCheck {
 
   /** Returns the time in which the directory must answer. */
   private Duration limit() {
-    Duration call = context.timeouts().call();
-    return call.compareTo(options.deadline()) < 0 ? call : options.deadline();
+    return Durations.min(context.timeouts().call(), options.deadline());
   }
 
   /**
@@ -232,7 +232,7 @@ public final class DumpCheck {
   /** Returns whether the plugin dumps the resource. */
   private boolean isOfPlugin(Finding finding) {
     UnsupportedResource resource = finding.resource();
-    return plugin == GpuPlugin.AMDGPU && resource != null && AmdDevices.isDevice(resource.name());
+    return plugin == GpuPlugin.AMDGPU && resource != null && GpuFiles.isAmdDevice(resource.name());
   }
 
   /** Returns whether it is a mapped memory file, which the dump handles before CRIU starts. */
@@ -251,7 +251,7 @@ public final class DumpCheck {
     return onGpu
         && resource != null
         && isMember(resource.pid())
-        && GpuHandles.isDevice(resource.name());
+        && GpuFiles.isNvidiaDevice(resource.name());
   }
 
   /** Returns whether it is a device file of a child, which the dump takes before CRIU starts. */
@@ -260,7 +260,7 @@ public final class DumpCheck {
     return options.releaseInheritedGpu()
         && resource != null
         && !isMember(resource.pid())
-        && GpuHandles.isDevice(resource.name());
+        && GpuFiles.isNvidiaDevice(resource.name());
   }
 
   /** Returns whether a process in this state has its memory on the GPU. */

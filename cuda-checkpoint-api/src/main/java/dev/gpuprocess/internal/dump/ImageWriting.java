@@ -15,12 +15,15 @@ import dev.gpuprocess.internal.machine.MachineSurvey;
 import dev.gpuprocess.internal.manifest.ChecksummedFile;
 import dev.gpuprocess.internal.manifest.ManifestData;
 import dev.gpuprocess.internal.pool.HostMemoryPool;
+import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.spi.CriuDriver;
 import dev.gpuprocess.spi.DumpListener;
 import dev.gpuprocess.spi.DumpRequest;
+import java.time.Duration;
 import java.util.List;
+import java.util.function.BooleanSupplier;
 import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -30,7 +33,7 @@ import org.slf4j.LoggerFactory;
  * The second phase of a dump: the members' GPU memory and CRIU's files are written. In CRIU's
  * post-dump, which holds the process frozen, the image is sealed: checksummed, synced and renamed.
  * Only then CRIU may kill the process. If anything fails, CRIU is refused, the image is removed and
- * the process stays. A snapshot is sealed later, by {@link WrittenImage}. For one thread.
+ * the process stays. A snapshot is sealed later, when its process may run. For one thread.
  */
 final class ImageWriting implements DumpListener {
 
@@ -64,16 +67,11 @@ final class ImageWriting implements DumpListener {
     this.saveFiles = dump.saveFiles;
   }
 
-  StagedImage image() {
-    return image;
-  }
-
   ImageDirectory published() {
     return afterPostDump(published);
   }
 
-  /** Returns the function that makes the manifest of the files. */
-  Function<List<ChecksummedFile>, ManifestData> manifest() {
+  private Function<List<ChecksummedFile>, ManifestData> manifest() {
     return afterPostDump(manifest);
   }
 
@@ -96,8 +94,8 @@ final class ImageWriting implements DumpListener {
       }
       return this;
     } finally {
-      if (!isLeftOpen && !disk.hangs()) {
-        disk.tidy("tidy", dump.context.timeouts().call(), () -> saveFiles.closeWith(image));
+      if (!isLeftOpen) {
+        tidy(disk);
       }
     }
   }
@@ -145,7 +143,7 @@ final class ImageWriting implements DumpListener {
     try {
       manifest = described();
       if (!dump.isSnapshot) {
-        published = dump.steps.run("seal", this::sealed, made -> made.manifest().bytes());
+        published = sealed(disk);
       }
     } catch (RuntimeException e) {
       notSealed = e;
@@ -153,14 +151,53 @@ final class ImageWriting implements DumpListener {
     }
   }
 
-  private ImageDirectory sealed() {
-    return disk.run(
+  private ImageDirectory sealed(BoundedDiskTask sealing) {
+    return dump.steps.run(
         "seal",
-        () -> image.publish(manifest()),
-        late -> {
-          image.retractWhenClosed();
-          saveFiles.closeWith(image);
-        });
+        () ->
+            sealing.run(
+                "seal",
+                () -> image.publish(manifest()),
+                late -> {
+                  image.retractWhenClosed();
+                  close();
+                }),
+        made -> made.manifest().bytes());
+  }
+
+  /**
+   * Makes the image of a snapshot durable and gives it its name. If that fails, the image is
+   * removed. The deadline begins now, because the process may have waited long for its GPU.
+   */
+  ImageDirectory publish() {
+    return publish(dump.options.deadline(), dump::isCancelled);
+  }
+
+  /** Publishes an image whose process may be lost: without a deadline, and not cancellable. */
+  ImageDirectory publishAtLength() {
+    return publish(Durations.LONGEST, () -> false);
+  }
+
+  private ImageDirectory publish(Duration time, BooleanSupplier isCancelled) {
+    WorkLimit copying = WorkLimit.copying(root.pid(), time, isCancelled);
+    BoundedDiskTask sealing = disk.anew(time);
+    try {
+      saveFiles.write(image, sealing, copying);
+      copying.check();
+      return sealed(sealing);
+    } finally {
+      tidy(sealing);
+    }
+  }
+
+  private void tidy(BoundedDiskTask used) {
+    if (!used.hangs()) {
+      used.tidy("tidy", dump.context.timeouts().call(), this::close);
+    }
+  }
+
+  private void close() {
+    saveFiles.closeWith(image);
   }
 
   /** Reads everything that the image needs of the process while CRIU holds it. */
@@ -179,7 +216,7 @@ final class ImageWriting implements DumpListener {
               return MachineSurvey.of(
                   dump.context.inventory(), root.pid(), dump.isolation.isPresent(), extras.files());
             },
-            late -> saveFiles.closeWith(image));
+            late -> close());
     return ManifestDraft.of(
         dump.tree,
         criu,

@@ -75,7 +75,7 @@ public final class RunningDump {
    * @param thrown the failure of the resume; null when the process runs
    */
   private record Paused(
-      WrittenImage image,
+      ImageWriting image,
       Duration pause,
       @Nullable ImageDirectory dumped,
       @Nullable Throwable thrown) {}
@@ -192,7 +192,7 @@ public final class RunningDump {
   }
 
   private Paused paused(TreeOperation operation, Path directory, Stop stop) {
-    WrittenImage image =
+    ImageWriting image =
         suspended(
             operation,
             directory,
@@ -219,7 +219,7 @@ public final class RunningDump {
    * Ends the process when its image is durable. If the image cannot be made so, the process is
    * resumed.
    */
-  private ImageDirectory dumped(TreeOperation operation, WrittenImage written) {
+  private ImageDirectory dumped(TreeOperation operation, ImageWriting written) {
     // The exit of a dumped process is not the end of a launched process.
     try (LaunchedRoot.DumpInProgress dump = LaunchedRoot.dumping(tree.root)) {
       ImageDirectory image = publishedOrResumed(operation, written);
@@ -241,7 +241,7 @@ public final class RunningDump {
     }
   }
 
-  private static ImageDirectory publishedOrResumed(TreeOperation operation, WrittenImage written) {
+  private static ImageDirectory publishedOrResumed(TreeOperation operation, ImageWriting written) {
     try {
       return written.publish();
     } catch (RuntimeException | Error e) {

@@ -19,6 +19,7 @@ import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.proc.Standstill;
 import dev.gpuprocess.internal.text.Printable;
+import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.report.ProcessIdentity;
@@ -246,9 +247,9 @@ public final class TreeCheck {
   private Released released(ProcessIdentity child) {
     // The threads of a child that do not stop in the time of a call are blocked in the kernel.
     Duration call = operation.tree().context.timeouts().call();
-    Duration left = limit.remaining();
+    Duration time = Durations.min(call, limit.remaining());
     try {
-      return GpuRelease.of(child, inheritanceOf(child), call.compareTo(left) < 0 ? call : left);
+      return GpuRelease.of(child, inheritanceOf(child), time);
     } catch (NotReleasableException e) {
       if (child.isAlive()) {
         throw keeps(child, String.valueOf(e.getMessage()));

@@ -307,13 +307,12 @@ public final class MemoryWait {
     }
     // The driver does not answer while another verb moves the process's memory.
     Duration limit = context.timeouts().transfer();
-    StateReading reading = StateReading.ask(context.cuda(), process.pid());
     try {
-      Optional<ProcessState> state = Optional.ofNullable(reading.await(limit).value());
+      Optional<ProcessState> state =
+          Optional.ofNullable(StateReading.ask(context.cuda(), process.pid()).await(limit).value());
       unanswered = 0;
       return state;
     } catch (TimeoutException e) {
-      reading.leave();
       unanswered++;
       if (unanswered < MOST_UNREADABLE) {
         LOG.debug("the state of process {} is read again later", process.pid(), e);

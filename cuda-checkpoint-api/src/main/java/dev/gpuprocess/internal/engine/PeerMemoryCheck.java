@@ -107,11 +107,9 @@ final class PeerMemoryCheck {
 
   /** The driver answers at once for a process without CUDA; for a rank it may not answer at all. */
   private static boolean usesCuda(CudaDriver cuda, int other, Duration left) {
-    StateReading reading = StateReading.ask(cuda, other);
     try {
-      return reading.await(left).value() != null;
+      return StateReading.ask(cuda, other).await(left).value() != null;
     } catch (TimeoutException e) {
-      reading.leave();
       return true;
     }
   }

@@ -117,10 +117,6 @@ public final class ProcessOperation {
     return process.pid();
   }
 
-  String verb() {
-    return verb;
-  }
-
   /** Returns the lock; empty for a verb that only reads. */
   Optional<ProcessLock> lock() {
     return Optional.ofNullable(lock);

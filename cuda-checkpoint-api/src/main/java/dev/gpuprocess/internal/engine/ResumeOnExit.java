@@ -9,7 +9,7 @@ import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.call.Stop;
 import dev.gpuprocess.internal.linux.ProcessKey;
-import dev.gpuprocess.internal.proc.ProcessUnreadableException;
+import dev.gpuprocess.internal.proc.Unreadable;
 import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.internal.time.Uninterrupted;
@@ -110,12 +110,11 @@ final class ResumeOnExit {
   }
 
   private static boolean isBack(TrackedTree tree) {
-    try {
-      return tree.members().stream()
-          .allMatch(each -> each.lastKnown() == ProcessState.RUNNING || each.isGone());
-    } catch (ProcessUnreadableException unknown) {
-      return false;
-    }
+    return Unreadable.as(
+        false,
+        () ->
+            tree.members().stream()
+                .allMatch(each -> each.lastKnown() == ProcessState.RUNNING || each.isGone()));
   }
 
   private static void run() {
@@ -128,7 +127,7 @@ final class ResumeOnExit {
     CountDownLatch left = new CountDownLatch(away.size());
     for (TrackedTree each : away) {
       Duration limit = limit(each.context.timeouts());
-      longest = limit.compareTo(longest) > 0 ? limit : longest;
+      longest = Durations.max(limit, longest);
       BoundedCall.THREADS.execute(
           () -> {
             try {

@@ -58,13 +58,12 @@ final class StateQuery {
     Duration half = Duration.ofNanos(Durations.nanos(deadline) / 2);
     StateReading reading = StateReading.ask(context.cuda(), process.pid());
     try {
-      return reading.await(half);
+      return reading.awaitFirst(half);
     } catch (TimeoutException e) {
       Optional<LockHolder> holder = holder(process);
       try {
         return reading.await(deadline.minus(half));
       } catch (TimeoutException again) {
-        reading.leave();
         throw unanswered(process, holder.or(() -> holder(process)), again);
       }
     }

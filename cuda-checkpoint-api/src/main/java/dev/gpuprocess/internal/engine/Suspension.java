@@ -8,6 +8,7 @@ import dev.gpuprocess.internal.call.Stop;
 import dev.gpuprocess.internal.memory.LockGate;
 import dev.gpuprocess.internal.state.GpuUsage;
 import dev.gpuprocess.internal.state.ProcessLock;
+import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.options.Cancellation;
 import java.time.Duration;
 import java.util.List;
@@ -24,8 +25,7 @@ public final class Suspension {
    * @param stop ends the wait for their GPU work early; abandoned calls are undone when they return
    */
   public static void lock(TreeOperation operation, Duration timeout, Stop stop) {
-    Duration time = stop.remaining().compareTo(timeout) < 0 ? stop.remaining() : timeout;
-    new TreeLock(operation, stop).run(time);
+    new TreeLock(operation, stop).run(Durations.min(stop.remaining(), timeout));
   }
 
   static void lock(List<ProcessOperation> members, Duration timeout, Stop stop) {

@@ -9,7 +9,7 @@ import dev.gpuprocess.internal.context.LibraryClasses;
 import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.linux.ProcessTree;
 import dev.gpuprocess.internal.manifest.ManifestData;
-import dev.gpuprocess.internal.proc.ProcessUnreadableException;
+import dev.gpuprocess.internal.proc.Unreadable;
 import dev.gpuprocess.internal.state.Generation;
 import dev.gpuprocess.internal.state.ImageEntry;
 import dev.gpuprocess.internal.state.Journal;
@@ -27,16 +27,12 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Function;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * The process tree behind a series of state objects, with its members, which are moved together.
  * Records which state object is the newest, and runs one verb at a time.
  */
 public final class TrackedTree {
-
-  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
   public final EngineContext context;
 
@@ -141,12 +137,7 @@ public final class TrackedTree {
 
   /** Returns whether its root is alive, or that is not known. */
   public boolean mayLive() {
-    try {
-      return root.isAlive();
-    } catch (ProcessUnreadableException unknown) {
-      LOG.debug("whether process {} is alive is not known", root.pid(), unknown);
-      return true;
-    }
+    return Unreadable.as(true, root::isAlive);
   }
 
   /** Returns its name for a sentence. */

@@ -46,7 +46,7 @@ final class TreeLock {
   void run(Duration patience) {
     Deadline deadline = Deadline.after(patience);
     Duration part = Durations.bounded(patience).dividedBy(FIRST_PART);
-    part = smaller(larger(part, LEAST), MOST);
+    part = Durations.min(Durations.max(part, LEAST), MOST);
     Duration left = patience;
     while (true) {
       // The last attempt is one after which no time for another would be left.
@@ -68,14 +68,6 @@ final class TreeLock {
   /** A single process waits for no other, so a second attempt would not help. */
   private boolean isAlone() {
     return operation.tree().members().size() <= 1;
-  }
-
-  private static Duration smaller(Duration one, Duration other) {
-    return one.compareTo(other) < 0 ? one : other;
-  }
-
-  private static Duration larger(Duration one, Duration other) {
-    return one.compareTo(other) > 0 ? one : other;
   }
 
   /** Whether another attempt may succeed. */

@@ -8,11 +8,12 @@ import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.NotCudaProcessException;
 import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.context.EngineContext;
+import dev.gpuprocess.internal.inherited.GpuHandles;
 import dev.gpuprocess.internal.linux.ProcessKey;
-import dev.gpuprocess.internal.proc.AmdDevices;
-import dev.gpuprocess.internal.proc.CudaLibrary;
+import dev.gpuprocess.internal.proc.GpuFiles;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcessUnreadableException;
+import dev.gpuprocess.internal.proc.Unreadable;
 import dev.gpuprocess.internal.state.Journal;
 import dev.gpuprocess.internal.state.JournalEntry;
 import dev.gpuprocess.report.ProcessIdentity;
@@ -113,7 +114,7 @@ public final class TreeSearch {
   private static String why(TrackedTree tree) {
     try {
       for (int pid : ProcFs.tree(tree.root.pid())) {
-        Optional<String> device = AmdDevices.heldBy(pid, () -> {});
+        Optional<String> device = GpuHandles.ofAmd(pid, () -> {}).first();
         if (device.isPresent()) {
           return "it has %s open, so take it with AmdProcess.of".formatted(device.get());
         }
@@ -273,12 +274,9 @@ public final class TreeSearch {
    * A process that a controller checkpointed is in the journal; others need the driver's library.
    */
   private boolean mayUseCuda(TrackedProcess process) {
-    try {
-      return journal.ownEntry(process.key).isPresent() || CudaLibrary.isMappedBy(process.pid());
-    } catch (ProcessUnreadableException e) {
-      LOG.debug("whether process {} uses CUDA is not known", process.pid(), e);
-      return true;
-    }
+    return Unreadable.as(
+        true,
+        () -> journal.ownEntry(process.key).isPresent() || GpuFiles.isCudaMappedBy(process.pid()));
   }
 
   /** Returns the state; null for a process without CUDA. */

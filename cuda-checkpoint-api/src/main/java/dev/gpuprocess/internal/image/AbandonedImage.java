@@ -77,13 +77,17 @@ public record AbandonedImage(Path path, ProcessIdentity maker, Optional<ProcessI
    * Removes the partial images whose makers have ended on this machine since its boot, and the
    * partial images that this JVM could not remove before. Partial images of makers that cannot be
    * seen from here, on other machines and in other containers, are removed when their {@linkplain
-   * StagingLease leases} have ended.
+   * StagingLease leases} have ended. A failure is logged.
    *
    * @param parent the directory that contains the images
-   * @throws ImageException when one cannot be removed, or the directory cannot be read
    */
   public static void removeIn(Path parent) {
-    removeIn(parent, StagingLease.TERM);
+    try {
+      removeIn(parent, StagingLease.TERM);
+    } catch (ImageException e) {
+      // The next dump there tries again.
+      LOG.warn("partial images in {} stay: {}", parent, e.getMessage());
+    }
   }
 
   static void removeIn(Path parent, Duration term) {
@@ -136,12 +140,8 @@ public record AbandonedImage(Path path, ProcessIdentity maker, Optional<ProcessI
 
   /** Checks the owner, because other users can give their directories such names. */
   private static boolean isOurs(Path directory) throws IOException {
-    try {
-      return Files.isDirectory(directory, LinkOption.NOFOLLOW_LINKS)
-          && Ownership.of(directory).isOurs();
-    } catch (NoSuchFileException removedMeanwhile) {
-      return false;
-    }
+    Optional<Ownership> owner = Ownership.ofDirectory(directory);
+    return owner.isPresent() && owner.get().isOurs();
   }
 
   /**

@@ -3,6 +3,7 @@ package dev.gpuprocess.internal.image;
 import dev.gpuprocess.internal.linux.Descriptors;
 import dev.gpuprocess.internal.linux.DurableFiles;
 import dev.gpuprocess.internal.time.Deadline;
+import dev.gpuprocess.internal.time.Threads;
 import dev.gpuprocess.internal.time.Uninterrupted;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -30,7 +31,7 @@ final class EarlyWriteback implements AutoCloseable {
 
   private final Path images;
   private final Map<Path, Long> begun = new HashMap<>();
-  private final Thread thread = new Thread(this::run, "gpuprocess-writeback");
+  private final Thread thread = Threads.daemon("gpuprocess-writeback", this::run);
   private final CountDownLatch closed = new CountDownLatch(1);
 
   private EarlyWriteback(Path images) {
@@ -40,7 +41,6 @@ final class EarlyWriteback implements AutoCloseable {
   /** Starts a thread for the present and future files of a directory. */
   static EarlyWriteback of(Path images) {
     EarlyWriteback writeback = new EarlyWriteback(images);
-    writeback.thread.setDaemon(true);
     writeback.thread.start();
     return writeback;
   }

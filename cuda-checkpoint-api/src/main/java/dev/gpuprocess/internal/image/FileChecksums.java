@@ -56,11 +56,7 @@ public final class FileChecksums {
 
   /** Waits until the file is read. */
   ChecksummedFile await() throws IOException {
-    List<String> done = new ArrayList<>();
-    for (CompletableFuture<String> chunk : chunks) {
-      done.add(IoExecutor.await(chunk));
-    }
-    return new ChecksummedFile(path, bytes, checksum, done);
+    return new ChecksummedFile(path, bytes, checksum, IoExecutor.awaitAll(chunks));
   }
 
   /**

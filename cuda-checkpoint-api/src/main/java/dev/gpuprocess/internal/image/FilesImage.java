@@ -1,13 +1,13 @@
 package dev.gpuprocess.internal.image;
 
+import static java.nio.charset.StandardCharsets.ISO_8859_1;
+import static java.nio.charset.StandardCharsets.UTF_8;
+
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageException;
 import java.io.IOException;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.ArrayList;
-import java.util.List;
 
 /** CRIU's list of the files that the dumped processes had open or mapped. */
 public final class FilesImage {
@@ -18,9 +18,8 @@ public final class FilesImage {
 
   /** Returns whether CRIU recorded a file of this path. */
   public static boolean contains(Path images, String path) {
-    byte[] name = path.getBytes(StandardCharsets.UTF_8);
     try {
-      return contains(Files.readAllBytes(images.resolve(NAME)), field(name));
+      return Files.readString(images.resolve(NAME), ISO_8859_1).contains(field(path));
     } catch (IOException e) {
       throw new ImageException(
           ImageException.Reason.UNREADABLE,
@@ -30,38 +29,15 @@ public final class FilesImage {
     }
   }
 
-  /** Encodes a string as protobuf does: the length, then the bytes. */
-  private static byte[] field(byte[] name) {
-    List<Byte> length = new ArrayList<>();
-    int left = name.length;
+  /** Encodes a string as protobuf does: the length, then the bytes. One character is one byte. */
+  private static String field(String text) {
+    String name = new String(text.getBytes(UTF_8), ISO_8859_1);
+    StringBuilder field = new StringBuilder();
+    int left = name.length();
     while (left >= 0x80) {
-      length.add((byte) (left | 0x80));
+      field.append((char) ((left & 0x7f) | 0x80));
       left >>>= 7;
     }
-    length.add((byte) left);
-    byte[] field = new byte[length.size() + name.length];
-    for (int i = 0; i < length.size(); i++) {
-      field[i] = length.get(i);
-    }
-    System.arraycopy(name, 0, field, length.size(), name.length);
-    return field;
-  }
-
-  private static boolean contains(byte[] all, byte[] part) {
-    for (int at = 0; at <= all.length - part.length; at++) {
-      if (all[at] == part[0] && startsWith(all, at, part)) {
-        return true;
-      }
-    }
-    return false;
-  }
-
-  private static boolean startsWith(byte[] all, int at, byte[] part) {
-    for (int i = 0; i < part.length; i++) {
-      if (all[at + i] != part[i]) {
-        return false;
-      }
-    }
-    return true;
+    return field.append((char) left).append(name).toString();
   }
 }

@@ -161,7 +161,7 @@ public final class ImageCopy implements AutoCloseable {
     ProcessIdentity process = new ProcessIdentity(manifest.pid(), manifest.startTicks());
     try {
       StagingDirectory left = abandoned(parent, process, text);
-      StagedImage.removeAbandoned(parent);
+      AbandonedImage.removeIn(parent.name());
       if (left != null) {
         return left;
       }
@@ -229,16 +229,13 @@ public final class ImageCopy implements AutoCloseable {
   }
 
   private Result copied() {
-    long copied = 0;
     try {
       removeOthers();
       List<CompletableFuture<Long>> chunks = new ArrayList<>();
       for (ChecksummedFile file : manifest.files()) {
         chunks.addAll(start(file));
       }
-      for (CompletableFuture<Long> chunk : chunks) {
-        copied += IoExecutor.await(chunk);
-      }
+      long copied = IoExecutor.awaitAll(chunks).stream().mapToLong(Long::longValue).sum();
       return new Result(publish(), copied, manifest.bytes() - copied);
     } catch (IOException e) {
       throw unwritten(e);
@@ -247,9 +244,7 @@ public final class ImageCopy implements AutoCloseable {
 
   /** Copies one file. */
   void copy(ChecksummedFile file) throws IOException {
-    for (CompletableFuture<Long> chunk : start(file)) {
-      long unused = IoExecutor.await(chunk);
-    }
+    List<Long> unused = IoExecutor.awaitAll(start(file));
   }
 
   /** Starts to copy the missing chunks of a file; each returns the number of copied bytes. */
@@ -373,17 +368,9 @@ public final class ImageCopy implements AutoCloseable {
     try (IoExecutor disk = IoExecutor.disk()) {
       List<CompletableFuture<Path>> syncs = new ArrayList<>();
       for (ChecksummedFile file : manifest.files()) {
-        Path path = copy.path().resolve(file.path());
-        syncs.add(
-            disk.start(
-                () -> {
-                  Descriptors.sync(path);
-                  return path;
-                }));
+        syncs.add(disk.sync(copy.path().resolve(file.path())));
       }
-      for (CompletableFuture<Path> sync : syncs) {
-        Path unused = IoExecutor.await(sync);
-      }
+      List<Path> unused = IoExecutor.awaitAll(syncs);
     }
     PageMaps.requireComplete(copy, staging.images(), OPERATION, manifest.pid());
     byte[] text = ManifestFile.write(manifest);
@@ -425,8 +412,7 @@ public final class ImageCopy implements AutoCloseable {
     String why =
         "the image of process %s could not be copied to %s: %s"
             .formatted(manifest.pid(), target, staging.held().explain(e));
-    return ImageTarget.failed(
-        failure, e, new ImageException(ImageException.Reason.UNWRITABLE, why, failure, e));
+    return ImageTarget.failed(failure, ImageException.Reason.UNWRITABLE, why, e);
   }
 
   /** Removes an unwanted copy; a failed copy stays for the next attempt. */

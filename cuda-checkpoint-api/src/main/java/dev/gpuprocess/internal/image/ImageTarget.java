@@ -71,7 +71,7 @@ public record ImageTarget(PinnedDirectory parent, Path path) {
       parent = PinnedDirectory.open(Objects.requireNonNull(path.getParent()));
     } catch (IOException e) {
       String why = "no image can be written to %s: %s".formatted(directory, ImagePlace.reason(e));
-      throw failed(failure, e, unusable(failure, why, e));
+      throw failed(failure, ImageException.Reason.DIRECTORY, why, e);
     }
     try {
       requireUnused(parent, path, failure);
@@ -89,7 +89,7 @@ public record ImageTarget(PinnedDirectory parent, Path path) {
   /** Returns the exception for a failure to write in the directory above the image. */
   static ImageException unwritable(PinnedDirectory parent, IOException e, Failure failure) {
     String why = "no image can be written in " + parent.name() + ": " + parent.explain(e);
-    return failed(failure, e, unusable(failure, why, e));
+    return failed(failure, ImageException.Reason.DIRECTORY, why, e);
   }
 
   /** Refuses a path that exists, except an empty directory. */
@@ -137,17 +137,18 @@ public record ImageTarget(PinnedDirectory parent, Path path) {
     return new ImageException(ImageException.Reason.DIRECTORY, why, failure, cause);
   }
 
-  /** Returns the given exception, or one with reason DISK_FULL if the cause is a full disk. */
-  static ImageException failed(Failure failure, IOException cause, ImageException otherwise) {
+  /** Returns an exception of the given reason, or of DISK_FULL if the cause is a full disk. */
+  static ImageException failed(
+      Failure failure, ImageException.Reason otherwise, String why, IOException cause) {
     String reason =
         String.valueOf(
             cause instanceof FileSystemException failed ? failed.getReason() : cause.getMessage());
     return Descriptors.saysFull(reason)
         ? new ImageException(
             ImageException.Reason.DISK_FULL,
-            otherwise.getMessage() + ": free some space or use another file system",
+            why + ": free some space or use another file system",
             failure,
             cause)
-        : otherwise;
+        : new ImageException(otherwise, why, failure, cause);
   }
 }

@@ -15,7 +15,6 @@ import java.util.HashSet;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
-import java.util.concurrent.atomic.AtomicBoolean;
 
 /**
  * Finds the processes that map memory files of an image: restored processes that are not resumed,
@@ -64,17 +63,9 @@ final class MappingProcesses {
 
   private Optional<String> lookAt(int process) {
     try {
-      AtomicBoolean found = new AtomicBoolean();
-      ProcFs.memory(
-          process,
-          mapping -> {
-            if (isOne(mapping)) {
-              found.set(true);
-            }
-          });
-      return found.get()
-          ? Optional.of("is mapped by process %s, until the process is resumed".formatted(process))
-          : Optional.empty();
+      return Mapping.of(process, this::isOne).isEmpty()
+          ? Optional.empty()
+          : Optional.of("is mapped by process %s, until the process is resumed".formatted(process));
     } catch (ProcessUnreadableException e) {
       if (e.getCause() instanceof AccessDeniedException && !canBeOne(process)) {
         return Optional.empty();

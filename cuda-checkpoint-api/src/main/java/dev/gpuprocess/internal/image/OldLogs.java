@@ -6,7 +6,6 @@ import dev.gpuprocess.internal.linux.Ownership;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
-import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.time.Instant;
@@ -80,12 +79,8 @@ final class OldLogs {
 
   /** Checks the owner, because other users can give their directories such names. */
   private static boolean isOurs(Path directory) throws IOException {
-    try {
-      return Files.isDirectory(directory, LinkOption.NOFOLLOW_LINKS)
-          && Ownership.of(directory).isOursToRemove();
-    } catch (NoSuchFileException removedMeanwhile) {
-      return false;
-    }
+    Optional<Ownership> owner = Ownership.ofDirectory(directory);
+    return owner.isPresent() && owner.get().isOursToRemove();
   }
 
   private static boolean isPast(Instant time, Duration age) {

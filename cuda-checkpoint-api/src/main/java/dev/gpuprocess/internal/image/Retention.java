@@ -56,11 +56,7 @@ public final class Retention {
    * @throws ImageException when the directory cannot be read, or too many files are open
    */
   public PruneReport prune(RetentionPolicy policy, VerificationCache verification) {
-    try {
-      AbandonedImage.removeIn(store.path());
-    } catch (ImageException e) {
-      LOG.warn("partial images in {} stay: {}", store.path(), e.getMessage());
-    }
+    AbandonedImage.removeIn(store.path());
     List<ImageDirectory> images = store.read().images();
     verification.retain(images.stream().map(ImageDirectory::path).toList());
     Map<Group, List<ImageDirectory>> groups = new LinkedHashMap<>();

@@ -2,7 +2,6 @@ package dev.gpuprocess.internal.image;
 
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageException;
-import dev.gpuprocess.internal.linux.Descriptors;
 import dev.gpuprocess.internal.linux.DurableFiles;
 import dev.gpuprocess.internal.linux.FileSystemStatus;
 import dev.gpuprocess.internal.linux.IoExecutor;
@@ -100,7 +99,7 @@ public final class StagedImage implements AutoCloseable {
     Failure failure = Failure.of("dump", pid);
     ImageTarget target = ImageTarget.open(directory, expectedBytes, failure);
     try {
-      removeAbandoned(target.parent());
+      AbandonedImage.removeIn(target.parent().name());
       return new StagedImage(
           StagingDirectory.make(target.parent(), process), target.path(), pid, key, log);
     } catch (IOException e) {
@@ -119,15 +118,6 @@ public final class StagedImage implements AutoCloseable {
    */
   public void removesWhenClosed(ImageEntry written) {
     entry = written;
-  }
-
-  /** Removes the partial images of dead makers, whose journal may be lost. */
-  static void removeAbandoned(PinnedDirectory parent) {
-    try {
-      AbandonedImage.removeIn(parent.name());
-    } catch (ImageException e) {
-      LOG.warn("partial images in {} could not be removed: {}", parent.name(), e.getMessage());
-    }
   }
 
   /**
@@ -231,12 +221,14 @@ public final class StagedImage implements AutoCloseable {
    * @return one with reason DISK_FULL when the disk is full
    */
   public ImageException incomplete(IOException e) {
+    return failed("completed", e);
+  }
+
+  private ImageException failed(String done, IOException e) {
     String why =
-        "the image of process %s could not be completed at %s: %s"
-            .formatted(pid, target, staging.held().explain(e));
-    Failure failure = Failure.of("dump", pid);
-    return ImageTarget.failed(
-        failure, e, new ImageException(ImageException.Reason.UNWRITABLE, why, failure, e));
+        "the image of process %s could not be %s at %s: %s"
+            .formatted(pid, done, target, staging.held().explain(e));
+    return ImageTarget.failed(Failure.of("dump", pid), ImageException.Reason.UNWRITABLE, why, e);
   }
 
   /**
@@ -262,12 +254,7 @@ public final class StagedImage implements AutoCloseable {
       published = true;
       return new ImageDirectory(target, sealed, true);
     } catch (IOException e) {
-      String why =
-          "the image of process %s could not be made durable at %s: %s"
-              .formatted(pid, target, image.explain(e));
-      Failure failure = Failure.of("dump", pid);
-      throw ImageTarget.failed(
-          failure, e, new ImageException(ImageException.Reason.UNWRITABLE, why, failure, e));
+      throw failed("made durable", e);
     }
   }
 
@@ -287,7 +274,7 @@ public final class StagedImage implements AutoCloseable {
       List<FileChecksums> sums = new ArrayList<>();
       WorkLimit unlimited = WorkLimit.readingAtLength("dump", pid, () -> false);
       for (Path file : files) {
-        syncs.add(disk.start(() -> synced(file)));
+        syncs.add(disk.sync(file));
         String name = image.path().relativize(file).toString();
         sums.add(FileChecksums.start(cores, image, name, checksum(), unlimited));
       }
@@ -295,9 +282,7 @@ public final class StagedImage implements AutoCloseable {
       for (FileChecksums file : sums) {
         summed.add(file.await());
       }
-      for (CompletableFuture<Path> sync : syncs) {
-        IoExecutor.await(sync);
-      }
+      List<Path> unused = IoExecutor.awaitAll(syncs);
       return summed;
     } catch (IllegalArgumentException e) {
       throw new IOException("CRIU wrote a file that an image cannot hold: " + e.getMessage(), e);
@@ -332,11 +317,6 @@ public final class StagedImage implements AutoCloseable {
     if (!Ownership.of(file).isRootsAndNotOurs()) {
       Files.setPosixFilePermissions(file, DurableFiles.PRIVATE_FILE);
     }
-  }
-
-  private static Path synced(Path file) throws IOException {
-    Descriptors.sync(file);
-    return file;
   }
 
   private void write(ManifestData manifest) throws IOException {

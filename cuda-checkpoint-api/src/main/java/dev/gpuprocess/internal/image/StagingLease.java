@@ -3,6 +3,7 @@ package dev.gpuprocess.internal.image;
 import dev.gpuprocess.internal.linux.DurableFiles;
 import dev.gpuprocess.internal.linux.PinnedDirectory;
 import dev.gpuprocess.internal.time.Deadline;
+import dev.gpuprocess.internal.time.Threads;
 import dev.gpuprocess.internal.time.Uninterrupted;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -10,6 +11,7 @@ import java.nio.file.LinkOption;
 import java.nio.file.Path;
 import java.nio.file.attribute.FileTime;
 import java.time.Duration;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -34,7 +36,7 @@ final class StagingLease implements AutoCloseable {
 
   private final PinnedDirectory directory;
   private final Duration renewal;
-  private boolean closed;
+  private final CountDownLatch closed = new CountDownLatch(1);
 
   private StagingLease(PinnedDirectory directory, Duration renewal) {
     this.directory = directory;
@@ -48,35 +50,31 @@ final class StagingLease implements AutoCloseable {
 
   static StagingLease of(PinnedDirectory directory, Duration renewal) {
     StagingLease lease = new StagingLease(directory, renewal);
-    Thread thread = new Thread(lease::renew, "gpuprocess lease of " + directory.name());
-    thread.setDaemon(true);
     try {
-      thread.start();
+      Threads.daemon("gpuprocess lease of " + directory.name(), lease::renew).start();
     } catch (OutOfMemoryError noThread) {
       LOG.warn("the lease of {} is not renewed: no thread can be started", directory.name());
     }
     return lease;
   }
 
-  private synchronized void renew() {
-    while (!closed) {
-      try {
-        // Sets the change time by the clock of the file system, also if the mode is the same.
-        Files.setPosixFilePermissions(directory.path(), DurableFiles.PRIVATE_DIRECTORY);
-      } catch (IOException e) {
-        LOG.warn("the lease of {} is not renewed: {}", directory.name(), e.toString());
-      }
-      boolean unused = Uninterrupted.until(Deadline.after(renewal), this::isClosedWithin);
-    }
+  private void renew() {
+    do {
+      renewOnce();
+    } while (!Uninterrupted.until(
+        Deadline.after(renewal), left -> closed.await(left, TimeUnit.NANOSECONDS)));
   }
 
-  /** Waits, and releases the monitor during the wait. */
-  private synchronized boolean isClosedWithin(long nanos) throws InterruptedException {
-    Deadline deadline = Deadline.after(Duration.ofNanos(nanos));
-    for (long left = nanos; !closed && left > 0; left = deadline.nanos()) {
-      TimeUnit.NANOSECONDS.timedWait(this, Math.max(left, 1_000_000));
+  private synchronized void renewOnce() {
+    if (closed.getCount() == 0) {
+      return;
     }
-    return closed;
+    try {
+      // Sets the change time by the clock of the file system, also if the mode is the same.
+      Files.setPosixFilePermissions(directory.path(), DurableFiles.PRIVATE_DIRECTORY);
+    } catch (IOException e) {
+      LOG.warn("the lease of {} is not renewed: {}", directory.name(), e.toString());
+    }
   }
 
   /**
@@ -103,7 +101,6 @@ final class StagingLease implements AutoCloseable {
    */
   @Override
   public synchronized void close() {
-    closed = true;
-    notifyAll();
+    closed.countDown();
   }
 }

@@ -1,56 +1,47 @@
 package dev.gpuprocess.internal.inherited;
 
 import dev.gpuprocess.internal.proc.FileNode;
+import dev.gpuprocess.internal.proc.GpuFiles;
 import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.proc.OpenFile;
 import dev.gpuprocess.internal.proc.ProcFs;
 import java.nio.file.Path;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
+import java.util.function.Predicate;
 
 /** The GPU device files that a process has open or mapped. Immutable. */
 public record GpuHandles(List<OpenFile> descriptors, List<Mapping> mappings) {
-
-  /** The simulated driver has devices of the same name below its own directory. */
-  private static final String DEVICE = "/dev/nvidia";
 
   public GpuHandles {
     descriptors = List.copyOf(descriptors);
     mappings = List.copyOf(mappings);
   }
 
-  /** Returns whether a path is a device file of the driver. */
-  public static boolean isDevice(String name) {
-    return name.contains(DEVICE);
-  }
-
   /**
-   * Reads the descriptors and mappings of a process.
+   * Reads those of NVIDIA's driver that a process has.
    *
    * @param each called for each descriptor and mapping; its exception ends the reading
    * @throws dev.gpuprocess.internal.proc.ProcessUnreadableException if the process may not be read
    */
   public static GpuHandles of(int pid, Runnable each) {
-    List<OpenFile> descriptors = new ArrayList<>();
-    ProcFs.openFiles(
-        pid,
-        file -> {
+    return of(pid, GpuFiles::isNvidiaDevice, each);
+  }
+
+  /** Reads those of AMD GPUs in the same way. */
+  public static GpuHandles ofAmd(int pid, Runnable each) {
+    return of(pid, GpuFiles::isAmdDevice, each);
+  }
+
+  private static GpuHandles of(int pid, Predicate<String> isDevice, Runnable each) {
+    Predicate<String> wanted =
+        name -> {
           each.run();
-          if (isDevice(file.target())) {
-            descriptors.add(file);
-          }
-        });
-    List<Mapping> mappings = new ArrayList<>();
-    ProcFs.memory(
-        pid,
-        mapping -> {
-          each.run();
-          if (isDevice(mapping.name())) {
-            mappings.add(mapping);
-          }
-        });
-    return new GpuHandles(descriptors, mappings);
+          return isDevice.test(name);
+        };
+    return new GpuHandles(
+        OpenFile.of(pid, file -> wanted.test(file.target())),
+        Mapping.of(pid, mapping -> wanted.test(mapping.name())));
   }
 
   /** Returns whether there are none. */

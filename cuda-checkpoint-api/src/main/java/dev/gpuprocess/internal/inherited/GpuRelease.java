@@ -20,8 +20,7 @@ import java.time.Duration;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.regex.Matcher;
-import java.util.regex.Pattern;
+import java.util.OptionalInt;
 
 /**
  * Releases the GPU device files that a forked child inherited, by remote calls. Each descriptor
@@ -40,7 +39,6 @@ public final class GpuRelease {
   private static final int NO_ACCESS = 0;
   private static final int PRIVATE_FIXED_ANONYMOUS_NORESERVE = 0x4032;
   private static final int O_CLOEXEC = 0x80000;
-  private static final Pattern FLAGS = Pattern.compile("(?m)^flags:\\s*([0-7]{1,12})$");
 
   private GpuRelease() {}
 
@@ -130,12 +128,12 @@ public final class GpuRelease {
       throws NotReleasableException {
     Map<Integer, Integer> flags = new LinkedHashMap<>();
     for (OpenFile file : files) {
-      Matcher line = FLAGS.matcher(ProcFs.read(pid, "fdinfo/" + file.number()).orElse(""));
-      if (!line.find()) {
+      OptionalInt known = OpenFile.flags(pid, file.number());
+      if (known.isEmpty()) {
         throw new NotReleasableException(
             "the flags of its descriptor %s are not known".formatted(file.number()));
       }
-      flags.put(file.number(), (int) Long.parseLong(line.group(1), 8) & O_CLOEXEC);
+      flags.put(file.number(), known.getAsInt() & O_CLOEXEC);
     }
     return flags;
   }

@@ -4,13 +4,13 @@ import dev.gpuprocess.internal.linux.Kcmp;
 import dev.gpuprocess.internal.linux.NativeCallException;
 import dev.gpuprocess.internal.linux.ProcessMemory;
 import dev.gpuprocess.internal.proc.AuxiliaryVector;
+import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.proc.OpenFile;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.remote.RestoreThread;
 import dev.gpuprocess.internal.remote.UntraceableException;
 import dev.gpuprocess.report.ProcessIdentity;
-import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -188,15 +188,7 @@ public final class Inheritance {
   }
 
   private static boolean hasOtherUser(int child) {
-    List<String> found = new ArrayList<>();
-    ProcFs.memory(
-        child,
-        mapping -> {
-          if (found.isEmpty() && OTHER_USERS.matcher(mapping.name()).matches()) {
-            found.add(mapping.name());
-          }
-        });
-    return !found.isEmpty();
+    return !Mapping.of(child, mapping -> OTHER_USERS.matcher(mapping.name()).matches()).isEmpty();
   }
 
   /** A device file that the child has opened itself is in no other branch of the tree. */

@@ -9,6 +9,7 @@ import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.linux.UntrustedPaths;
 import dev.gpuprocess.internal.proc.Environment;
 import dev.gpuprocess.internal.proc.FileNode;
+import dev.gpuprocess.internal.proc.OpenFile;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.proc.ProcessUnreadableException;
@@ -61,7 +62,6 @@ public final class CudaJobFile {
   private static final Path ROOT = Path.of("/");
 
   private static final Pattern DESCRIPTOR = Pattern.compile("fd/(\\d{1,9})");
-  private static final String FLAGS = "flags:"; // octal
   private static final int O_ACCMODE = 3;
 
   private static final String DIRECTORY = "jobs.d";
@@ -290,23 +290,16 @@ public final class CudaJobFile {
   private static Optional<OpenedFile> descriptor(int pid, Path name) throws IOException {
     Matcher number = DESCRIPTOR.matcher(name.toString());
     Optional<ProcStat> thread = ProcFs.livingThread(pid);
-    if (!number.matches() || thread.isEmpty() || !isWritable(pid, name)) {
+    if (!number.matches() || thread.isEmpty()) {
       return Optional.empty();
     }
     int descriptor = Integer.parseInt(number.group(1));
+    if ((OpenFile.flags(pid, descriptor).orElse(0) & O_ACCMODE) != Libc.O_RDWR) {
+      return Optional.empty();
+    }
     return Optional.of(
         OpenedFile.of(
             PROC_SELF.resolve(name), ProcessDescriptor.take(pid, thread.get().pid(), descriptor)));
-  }
-
-  private static boolean isWritable(int pid, Path name) {
-    return ProcFs.read(pid, "fdinfo/" + name.getFileName()).stream()
-        .flatMap(String::lines)
-        .filter(line -> line.startsWith(FLAGS))
-        .anyMatch(
-            line ->
-                (Integer.parseInt(line.substring(FLAGS.length()).strip(), 8) & O_ACCMODE)
-                    == Libc.O_RDWR);
   }
 
   /** Returns whether CRIU dumps and restores a file with an isolated process. */

@@ -14,7 +14,9 @@ import dev.gpuprocess.internal.proc.Signals;
 import dev.gpuprocess.internal.state.Journal;
 import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.internal.time.Durations;
+import dev.gpuprocess.internal.time.IoFunction;
 import dev.gpuprocess.internal.time.Polling;
+import dev.gpuprocess.internal.time.Threads;
 import dev.gpuprocess.internal.time.Uninterrupted;
 import dev.gpuprocess.options.LaunchOptions;
 import dev.gpuprocess.report.ProcessIdentity;
@@ -29,6 +31,7 @@ import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BooleanSupplier;
+import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -166,9 +169,7 @@ public final class LaunchedRoot {
   }
 
   private void watch(Lifetime watched) {
-    Thread thread = new Thread(() -> awaitEnd(watched), "gpuprocess-process-" + watched.root.pid());
-    thread.setDaemon(true);
-    thread.start();
+    Threads.daemon("gpuprocess-process-" + watched.root.pid(), () -> awaitEnd(watched)).start();
   }
 
   private void awaitEnd(Lifetime watched) {
@@ -307,14 +308,8 @@ public final class LaunchedRoot {
     return true;
   }
 
-  /** An order to a guard. */
-  @FunctionalInterface
-  private interface Order {
-    boolean give(Guard guard) throws NativeCallException;
-  }
-
   /** Gives an order; if the guard was killed, to the next one. */
-  private void order(Lifetime to, Order order) throws IOException {
+  private void order(Lifetime to, IoFunction<Guard, Boolean> order) throws IOException {
     if (!Polling.until(
         limit, () -> isGiven(to, order) || await(Duration.ZERO, () -> to.isReaped))) {
       throw new OperationTimedOutException(
@@ -324,9 +319,9 @@ public final class LaunchedRoot {
     }
   }
 
-  private static boolean isGiven(Lifetime to, Order order) throws IOException {
+  private static boolean isGiven(Lifetime to, IoFunction<Guard, Boolean> order) throws IOException {
     Optional<Guard> guard = to.guard();
-    return guard.isPresent() && order.give(guard.get());
+    return guard.isPresent() && order.apply(guard.get());
   }
 
   /**
@@ -370,15 +365,16 @@ public final class LaunchedRoot {
     return ALL.stream()
         .flatMap(each -> each.beginDump(process).stream())
         .findFirst()
-        .orElseGet(() -> new DumpInProgress(null, null));
+        .orElseGet(() -> new DumpInProgress(isDumped -> {}));
   }
 
   private synchronized Optional<DumpInProgress> beginDump(ProcessIdentity process) {
     if (!lifetime.root.equals(process) || lifetime.state == State.ENDED) {
       return Optional.empty();
     }
-    lifetime.dumps++;
-    return Optional.of(new DumpInProgress(this, lifetime));
+    Lifetime from = lifetime;
+    from.dumps++;
+    return Optional.of(new DumpInProgress(isDumped -> endDump(from, isDumped)));
   }
 
   private synchronized void endDump(Lifetime from, boolean isDumped) {
@@ -392,13 +388,11 @@ public final class LaunchedRoot {
   /** A dump of a process that may have been launched here. */
   public static final class DumpInProgress implements AutoCloseable {
 
-    private final @Nullable LaunchedRoot launched;
-    private final @Nullable Lifetime lifetime;
+    private final Consumer<Boolean> end;
     private boolean isDumped;
 
-    private DumpInProgress(@Nullable LaunchedRoot launched, @Nullable Lifetime lifetime) {
-      this.launched = launched;
-      this.lifetime = lifetime;
+    private DumpInProgress(Consumer<Boolean> end) {
+      this.end = end;
     }
 
     /** The process is in its image now, and exits because of that. */
@@ -408,9 +402,7 @@ public final class LaunchedRoot {
 
     @Override
     public void close() {
-      if (launched != null && lifetime != null) {
-        launched.endDump(lifetime, isDumped);
-      }
+      end.accept(isDumped);
     }
   }
 

@@ -90,7 +90,7 @@ final class Lifetime {
       lifetime.guard = lifetime.startGuard(limit);
       return lifetime;
     } catch (IOException | RuntimeException e) {
-      journal.removeLaunch(journal.launchFile(root));
+      journal.remove(journal.launchFile(root));
       held.close();
       throw e;
     }
@@ -103,7 +103,7 @@ final class Lifetime {
       boolean unused = there.kill();
       unused = there.awaitEnd(KILL_LIMIT);
     }
-    journal.removeLaunch(journal.launchFile(root));
+    journal.remove(journal.launchFile(root));
     Optional<ExitStatus> unusedStatus = held.reap();
     held.close();
   }
@@ -174,7 +174,7 @@ final class Lifetime {
         }
       }
       // Otherwise a recovery finds by it what is left of the session.
-      journal.removeLaunch(journal.launchFile(root));
+      journal.remove(journal.launchFile(root));
     } finally {
       Orphans.reap(root.pid());
       held.close();

@@ -257,7 +257,7 @@ final class Starter implements AutoCloseable {
       try (PidDescriptor abandoned = held) {
         end(abandoned, starter, guard);
         if (root != null) {
-          journal.removeLaunch(journal.launchFile(root));
+          journal.remove(journal.launchFile(root));
         }
       } catch (IOException | RuntimeException left) {
         e.addSuppressed(left);

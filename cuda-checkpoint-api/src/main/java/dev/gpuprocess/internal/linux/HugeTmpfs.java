@@ -1,7 +1,7 @@
 package dev.gpuprocess.internal.linux;
 
 import dev.gpuprocess.internal.proc.Mount;
-import dev.gpuprocess.internal.proc.ProcessUnreadableException;
+import dev.gpuprocess.internal.proc.Unreadable;
 import dev.gpuprocess.internal.text.NativePath;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
@@ -95,18 +95,16 @@ public final class HugeTmpfs {
 
   /** Returns whether a tmpfs of huge pages is mounted at a directory. */
   static boolean isOne(Path directory) {
-    try {
-      // The last one covers those before it.
-      return Mount.ours().stream()
-          .filter(mount -> mount.point().equals(directory))
-          .reduce((first, second) -> second)
-          .filter(mount -> mount.type().equals("tmpfs"))
-          .filter(mount -> mount.options().contains("huge="))
-          .filter(mount -> !mount.options().contains("huge=never"))
-          .isPresent();
-    } catch (ProcessUnreadableException e) {
-      LOG.debug("mounts cannot be read", e);
-      return false;
-    }
+    return Unreadable.as(
+        false,
+        () ->
+            Mount.ours().stream()
+                // The last one covers those before it.
+                .filter(mount -> mount.point().equals(directory))
+                .reduce((first, second) -> second)
+                .filter(mount -> mount.type().equals("tmpfs"))
+                .filter(mount -> mount.options().contains("huge="))
+                .filter(mount -> !mount.options().contains("huge=never"))
+                .isPresent());
   }
 }

@@ -2,10 +2,14 @@ package dev.gpuprocess.internal.linux;
 
 import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.internal.time.IoSupplier;
+import dev.gpuprocess.internal.time.Threads;
 import dev.gpuprocess.internal.time.Uninterrupted;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.nio.file.Path;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.ExecutorService;
@@ -27,13 +31,7 @@ public final class IoExecutor implements AutoCloseable {
 
   private IoExecutor(String name, int count) {
     threads =
-        Executors.newFixedThreadPool(
-            count,
-            work -> {
-              Thread thread = new Thread(work, "gpuprocess-" + name);
-              thread.setDaemon(true);
-              return thread;
-            });
+        Executors.newFixedThreadPool(count, work -> Threads.daemon("gpuprocess-" + name, work));
   }
 
   /** Returns one thread for each core. */
@@ -70,6 +68,15 @@ public final class IoExecutor implements AutoCloseable {
     return CompletableFuture.supplyAsync(() -> unchecked(work), threads);
   }
 
+  /** Starts to sync a file. */
+  public CompletableFuture<Path> sync(Path file) {
+    return start(
+        () -> {
+          Descriptors.sync(file);
+          return file;
+        });
+  }
+
   private static <T> T unchecked(IoSupplier<T> work) {
     try {
       return work.get();
@@ -79,7 +86,7 @@ public final class IoExecutor implements AutoCloseable {
   }
 
   /** Waits for a task, and rethrows its exception. */
-  public static <T> T await(CompletableFuture<T> started) throws IOException {
+  private static <T> T await(CompletableFuture<T> started) throws IOException {
     try {
       return started.join();
     } catch (CompletionException e) {
@@ -91,6 +98,15 @@ public final class IoExecutor implements AutoCloseable {
       }
       throw e;
     }
+  }
+
+  /** Waits for tasks in their order, and rethrows the first exception. */
+  public static <T> List<T> awaitAll(List<CompletableFuture<T>> started) throws IOException {
+    List<T> results = new ArrayList<>();
+    for (CompletableFuture<T> each : started) {
+      results.add(await(each));
+    }
+    return results;
   }
 
   @Override

@@ -1,6 +1,8 @@
 package dev.gpuprocess.internal.linux;
 
+import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.internal.time.IoAction;
+import dev.gpuprocess.internal.time.Threads;
 import dev.gpuprocess.internal.time.Uninterrupted;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -96,10 +98,8 @@ public final class Leftovers {
     if (isRetried) {
       return;
     }
-    Thread thread = new Thread(this::retry, "gpuprocess leftovers in " + place);
-    thread.setDaemon(true);
     try {
-      thread.start();
+      Threads.daemon("gpuprocess leftovers in " + place, this::retry).start();
       isRetried = true;
     } catch (OutOfMemoryError noThread) {
       LOG.warn(
@@ -113,8 +113,7 @@ public final class Leftovers {
     do {
       Uninterrupted.pause(pause.toNanos());
       remove();
-      pause = pause.multipliedBy(2);
-      pause = pause.compareTo(LONGEST_PAUSE) < 0 ? pause : LONGEST_PAUSE;
+      pause = Durations.min(pause.multipliedBy(2), LONGEST_PAUSE);
     } while (this.equals(PLACES.get(place)));
   }
 

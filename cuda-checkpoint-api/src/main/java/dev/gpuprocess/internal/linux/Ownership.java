@@ -5,10 +5,12 @@ import dev.gpuprocess.error.ImageException;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Optional;
 
 /**
  * The owner and the permissions of a file, which say which users could have written it. The mode
@@ -28,6 +30,17 @@ public record Ownership(int uid, int mode) {
   /** Reads those of a file or directory; links are not followed. */
   public static Ownership of(Path file) throws IOException {
     return of(file, LinkOption.NOFOLLOW_LINKS);
+  }
+
+  /** Reads those of a directory; empty if it is none, or does not exist. */
+  public static Optional<Ownership> ofDirectory(Path directory) throws IOException {
+    try {
+      return Files.isDirectory(directory, LinkOption.NOFOLLOW_LINKS)
+          ? Optional.of(of(directory))
+          : Optional.empty();
+    } catch (NoSuchFileException removedMeanwhile) {
+      return Optional.empty();
+    }
   }
 
   /** Reads those of a pinned directory. */

@@ -134,10 +134,13 @@ public record ProcessKey(long namespace, int pid, long startTicks) {
     if (!form.matches()) {
       throw new IllegalArgumentException("not a process: " + text);
     }
+    return parse(form.group(1), form.group(2), form.group(3));
+  }
+
+  /** Parses the numbers of a key; throws NumberFormatException for other texts. */
+  public static ProcessKey parse(String namespace, String pid, String startTicks) {
     return new ProcessKey(
-        Long.parseLong(form.group(1)),
-        Integer.parseInt(form.group(2)),
-        Long.parseLong(form.group(3)));
+        Long.parseLong(namespace), Integer.parseInt(pid), Long.parseLong(startTicks));
   }
 
   /** Returns a form that can be part of a file name. */

@@ -2,6 +2,7 @@ package dev.gpuprocess.internal.linux;
 
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcessUnreadableException;
+import dev.gpuprocess.internal.proc.Unreadable;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.nio.file.Files;
 import java.util.List;
@@ -65,12 +66,7 @@ public record ProcessSearch(Optional<ProcessIdentity> process, boolean certain) 
   }
 
   private static OptionalLong namespaceOf(int candidate) {
-    try {
-      return ProcessKey.namespaceOf(candidate);
-    } catch (ProcessUnreadableException e) {
-      LOG.debug("process {} may be any", candidate, e);
-      return OptionalLong.empty();
-    }
+    return Unreadable.as(OptionalLong.empty(), () -> ProcessKey.namespaceOf(candidate));
   }
 
   private static ProcessSearch here(int pid, LongPredicate start) {

@@ -4,6 +4,7 @@ import dev.gpuprocess.internal.proc.FileNode;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.internal.time.IoFunction;
+import dev.gpuprocess.internal.time.Threads;
 import dev.gpuprocess.internal.time.Uninterrupted;
 import java.io.IOException;
 import java.lang.ref.Reference;
@@ -144,9 +145,7 @@ public final class UntrustedPaths {
             }
           }
         };
-    Thread thread = new Thread(task, "gpuprocess files of a job");
-    thread.setDaemon(true);
-    thread.start();
+    Threads.daemon("gpuprocess files of a job", task).start();
     try {
       return Uninterrupted.<T, Exception>until(
           Deadline.after(limit), left -> awaited(task, left, paths));

@@ -1,6 +1,7 @@
 package dev.gpuprocess.internal.machine;
 
 import dev.gpuprocess.internal.proc.Environment;
+import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.proc.ProcessUnreadableException;
@@ -45,28 +46,16 @@ public record NcclPeers(List<Integer> processes, List<String> missing) {
   private static final int INIT = 1;
   private static final int MOST_NAMED = 8;
 
-  /** An environment variable; 1 is on and 0 is off, for NCCL and PyTorch. */
-  private record Setting(String name, String value) {
-
-    @Override
-    public String toString() {
-      return name + "=" + value;
-    }
-  }
-
   /**
    * The settings with which NCCL shares no memory; and one for PyTorch, whose rendezvous otherwise
-   * uses io_uring, which CRIU does not dump. The store of torchrun itself ignores it (2.11).
+   * uses io_uring, which CRIU does not dump. The store of torchrun itself ignores it (2.11). 1 is
+   * on and 0 is off.
    */
-  private static final List<Setting> NEEDED =
-      List.of(
-          new Setting("NCCL_P2P_DISABLE", "1"),
-          new Setting("NCCL_NVLS_ENABLE", "0"),
-          new Setting("NCCL_SHM_DISABLE", "1"),
-          new Setting("USE_LIBUV", "0"));
+  private static final List<String> NEEDED =
+      List.of("NCCL_P2P_DISABLE=1", "NCCL_NVLS_ENABLE=0", "NCCL_SHM_DISABLE=1", "USE_LIBUV=0");
 
   private static final Set<String> NAMES =
-      NEEDED.stream().map(Setting::name).collect(Collectors.toUnmodifiableSet());
+      NEEDED.stream().map(NcclPeers::name).collect(Collectors.toUnmodifiableSet());
 
   /** The variables of PyTorch for the number of ranks and the address of their rendezvous. */
   private static final String RANKS = "WORLD_SIZE";
@@ -161,29 +150,35 @@ public record NcclPeers(List<Integer> processes, List<String> missing) {
   }
 
   private static boolean hasLoaded(int pid, Runnable each) {
-    List<String> found = new ArrayList<>();
     try {
-      ProcFs.memory(
-          pid,
-          mapping -> {
-            each.run();
-            if (found.isEmpty() && LIBRARY.matcher(mapping.name()).matches()) {
-              found.add(mapping.name());
-            }
-          });
+      return !Mapping.of(
+              pid,
+              mapping -> {
+                each.run();
+                return LIBRARY.matcher(mapping.name()).matches();
+              })
+          .isEmpty();
     } catch (ProcessUnreadableException e) {
       LOG.debug("it is not known whether process {} uses NCCL", pid, e);
+      return false;
     }
-    return !found.isEmpty();
   }
 
   private static List<String> missingIn(List<Integer> ranks) {
-    Set<Setting> set = new LinkedHashSet<>(NEEDED);
-    for (int rank : ranks) {
-      Map<String, String> environment = Environment.of(rank, NAMES);
-      set.removeIf(each -> !each.value().equals(environment.getOrDefault(each.name(), "").strip()));
-    }
-    return NEEDED.stream().filter(each -> !set.contains(each)).map(Setting::toString).toList();
+    List<Map<String, String>> environments =
+        ranks.stream().map(rank -> Environment.of(rank, NAMES)).toList();
+    return NEEDED.stream()
+        .filter(setting -> environments.stream().anyMatch(each -> !isIn(each, setting)))
+        .toList();
+  }
+
+  private static boolean isIn(Map<String, String> environment, String setting) {
+    String name = name(setting);
+    return setting.equals(name + "=" + environment.getOrDefault(name, "").strip());
+  }
+
+  private static String name(String setting) {
+    return setting.substring(0, setting.indexOf('='));
   }
 
   /** Returns whether the processes may map each other's memory, by the missing settings. */

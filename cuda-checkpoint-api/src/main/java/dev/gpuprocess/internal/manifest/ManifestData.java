@@ -217,15 +217,6 @@ public record ManifestData(
   }
 
   /**
-   * Whether it can only be restored as a process.
-   *
-   * @return true when other processes than the root use CUDA, or none does
-   */
-  public boolean isOfJob() {
-    return members != null;
-  }
-
-  /**
    * The CUDA processes of the tree.
    *
    * @return the root alone for the image of a process

@@ -174,9 +174,7 @@ final class CallsUnderWay {
    */
   private boolean isInside(long stackPointer, List<Mapping> mappings, boolean asleep) {
     Optional<Mapping> stack =
-        mappings.stream()
-            .filter(each -> each.start() <= stackPointer && stackPointer < each.end())
-            .findFirst();
+        mappings.stream().filter(each -> each.contains(stackPointer)).findFirst();
     if (stack.isEmpty()) {
       return true; // perhaps a new stack: read again
     }

@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.memory;
 
+import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.internal.linux.NamelessFile;
 import dev.gpuprocess.internal.linux.NativeCallException;
 import dev.gpuprocess.internal.linux.ProcessMemory;
@@ -51,9 +52,7 @@ public final class DriverHook {
   private static final long HUGE_PAGE = 2 << 20;
 
   private static final int NO_ACCESS = 0;
-  private static final int READ_WRITE = 3;
   private static final int READ_EXECUTE = 5;
-  private static final int PRIVATE_ANONYMOUS = 0x22;
   private static final int RESERVED = 0x4022; // MAP_NORESERVE
   private static final int SHARED_FIXED = 0x11;
   private static final int MADV_DONTFORK = 10;
@@ -221,8 +220,7 @@ public final class DriverHook {
                           mapping ->
                               mapping.inode() != 0
                                   && mapping.permissions().contains("x")
-                                  && mapping.start() <= each.target()
-                                  && each.target() < mapping.end()));
+                                  && mapping.contains(each.target())));
     }
   }
 
@@ -370,7 +368,13 @@ public final class DriverHook {
       for (NamelessFile part : prepared) {
         try (PassedDescriptor passed = PassedDescriptor.pass(thread, part.descriptor())) {
           thread.call(
-              SystemCall.MMAP, at, part.bytes(), READ_WRITE, SHARED_FIXED, passed.number(), 0);
+              SystemCall.MMAP,
+              at,
+              part.bytes(),
+              Libc.PROT_READ_WRITE,
+              SHARED_FIXED,
+              passed.number(),
+              0);
         }
         at += part.bytes();
       }
@@ -391,9 +395,7 @@ public final class DriverHook {
 
     private HookPages create(List<DriverLibrary.Import> imports)
         throws UntraceableException, IOException {
-      long address =
-          thread.call(SystemCall.MMAP, 0, HookPages.BYTES, READ_WRITE, PRIVATE_ANONYMOUS, -1, 0);
-      thread.callAtExit(SystemCall.MUNMAP, address, HookPages.BYTES);
+      long address = thread.map(HookPages.BYTES);
       memory.write(address, HookPages.code(imports));
       thread.call(SystemCall.MPROTECT, address, HookPages.PAGE, READ_EXECUTE);
       return HookPages.at(memory, address)

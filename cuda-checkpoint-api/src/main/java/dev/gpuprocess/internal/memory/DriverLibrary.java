@@ -2,7 +2,6 @@ package dev.gpuprocess.internal.memory;
 
 import dev.gpuprocess.internal.linux.NativeCallException;
 import dev.gpuprocess.internal.linux.ProcessMemory;
-import dev.gpuprocess.internal.proc.AddressRange;
 import dev.gpuprocess.internal.proc.Mapping;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
@@ -290,11 +289,6 @@ final class DriverLibrary {
   private boolean isIn(long address, String permissions) {
     return mappings.stream()
         .filter(each -> each.permissions().startsWith(permissions))
-        .map(Mapping::addresses)
-        .anyMatch(range -> contains(range, address));
-  }
-
-  private static boolean contains(AddressRange range, long address) {
-    return address >= range.start() && address < range.end();
+        .anyMatch(each -> each.contains(address));
   }
 }

@@ -6,6 +6,7 @@ import dev.gpuprocess.internal.remote.StoreRoutine;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.util.ArrayList;
+import java.util.HexFormat;
 import java.util.List;
 import java.util.Optional;
 import java.util.stream.IntStream;
@@ -32,22 +33,12 @@ record GatePage(long address, List<Entry> entries) {
   private static final int MOST = (STORE - TABLE) / RECORD;
 
   /** Saves the argument registers, aligns the stack, and sets the argument of cuInit to 0. */
-  private static final byte[] ENTER = {
-    0x57,
-    0x56,
-    0x52,
-    0x51,
-    0x41,
-    0x50,
-    0x41,
-    0x51, // push rdi, rsi, rdx, rcx, r8, r9
-    0x48,
-    (byte) 0x83,
-    (byte) 0xec,
-    0x18, // sub $24,%rsp
-    0x31,
-    (byte) 0xff // xor %edi,%edi
-  };
+  private static final byte[] ENTER =
+      HexFormat.of()
+          .parseHex(
+              "5756525141504151" // push rdi, rsi, rdx, rcx, r8, r9
+                  + "4883ec18" // sub $24,%rsp
+                  + "31ff"); // xor %edi,%edi
 
   /** The bytes that {@link #ENTER} and the call push, below the return address of the function. */
   private static final int DEPTH = 6 * Long.BYTES + 24 + Long.BYTES;
@@ -56,29 +47,12 @@ record GatePage(long address, List<Entry> entries) {
    * Clears the return address of the call to cuInit, which would look like a wait if it were on the
    * stack of a later call, and restores the argument registers.
    */
-  private static final byte[] LEAVE = {
-    0x48,
-    (byte) 0xc7,
-    0x44,
-    0x24,
-    (byte) 0xf8,
-    0,
-    0,
-    0,
-    0, // movq $0,-8(%rsp)
-    0x48,
-    (byte) 0x83,
-    (byte) 0xc4,
-    0x18, // add $24,%rsp
-    0x41,
-    0x59,
-    0x41,
-    0x58,
-    0x59,
-    0x5a,
-    0x5e,
-    0x5f // pop r9, r8, rcx, rdx, rsi, rdi
-  };
+  private static final byte[] LEAVE =
+      HexFormat.of()
+          .parseHex(
+              "48c74424f800000000" // movq $0,-8(%rsp)
+                  + "4883c418" // add $24,%rsp
+                  + "41594158595a5e5f"); // pop r9, r8, rcx, rdx, rsi, rdi
 
   private static final byte[] MOVE_TO_RAX = {0x48, (byte) 0xb8};
   private static final byte[] CALL_RAX = {(byte) 0xff, (byte) 0xd0};

@@ -1,6 +1,5 @@
 package dev.gpuprocess.internal.memory;
 
-import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.internal.linux.NativeCallException;
 import dev.gpuprocess.internal.linux.ProcessMemory;
 import dev.gpuprocess.internal.proc.Mapping;
@@ -46,34 +45,19 @@ public final class LockGate {
    */
   private static final List<String> FUNCTIONS =
       List.of(
-          "cuStreamQuery",
-          "cuStreamQuery_ptsz",
-          "cuStreamSynchronize",
-          "cuStreamSynchronize_ptsz",
-          "cuEventQuery",
-          "cuEventSynchronize",
-          "cuEventElapsedTime",
-          "cuEventElapsedTime_v2",
-          "cuCtxSynchronize",
-          "cuCtxSynchronize_v2",
-          "cuMemGetInfo",
-          "cuMemGetInfo_v2",
-          "cuDeviceGetName");
+          ("cuStreamQuery cuStreamQuery_ptsz cuStreamSynchronize cuStreamSynchronize_ptsz"
+                  + " cuEventQuery cuEventSynchronize cuEventElapsedTime cuEventElapsedTime_v2"
+                  + " cuCtxSynchronize cuCtxSynchronize_v2 cuMemGetInfo cuMemGetInfo_v2"
+                  + " cuDeviceGetName")
+              .split(" "));
 
   /**
-   * Reasons for which a gate can never be set in a process; a process that has ended needs none.
+   * Reasons for which a gate cannot be set now and perhaps later. All others are lasting; a process
+   * that has ended needs no gate.
    */
-  private static final Set<Reason> LASTING =
+  private static final Set<Reason> PASSING =
       EnumSet.of(
-          Reason.MACHINE,
-          Reason.OURSELVES,
-          Reason.GONE,
-          Reason.BITS_32,
-          Reason.SHADOW_STACK,
-          Reason.NOT_PERMITTED,
-          Reason.SECCOMP,
-          Reason.DISPATCHED,
-          Reason.REGISTERS);
+          Reason.TRACED, Reason.STOPPED, Reason.NO_INSTRUCTIONS, Reason.NO_THREAD, Reason.TIME);
 
   private static final Set<Integer> NOT_PERMITTED = Set.of(1, 13); // EPERM, EACCES
 
@@ -83,7 +67,6 @@ public final class LockGate {
   private static final Duration LEAVING = Duration.ofSeconds(10);
 
   private static final int READ_EXECUTE = 5;
-  private static final int PRIVATE_ANONYMOUS = 0x22;
 
   private final ProcessIdentity process;
   private final ProcessMemory memory;
@@ -146,7 +129,7 @@ public final class LockGate {
   /** Returns whether the failure will recur, unlike a lack of descriptors. */
   private static boolean isLasting(Exception e) {
     if (e instanceof UntraceableException untraceable) {
-      return LASTING.contains(untraceable.reason());
+      return !PASSING.contains(untraceable.reason());
     }
     if (e instanceof RemoteCallException refused) {
       return NOT_PERMITTED.contains(refused.errno());
@@ -245,11 +228,8 @@ public final class LockGate {
   private GatePage create(
       RemoteThread thread, List<Mapping> mappings, List<DriverLibrary.Slot> slots, long cuInit)
       throws UntraceableException, IOException {
-    long address =
-        thread.call(
-            SystemCall.MMAP, 0, GatePage.BYTES, Libc.PROT_READ_WRITE, PRIVATE_ANONYMOUS, -1, 0);
     // If this JVM is killed before a slot points to the page, the thread unmaps it.
-    thread.callAtExit(SystemCall.MUNMAP, address, GatePage.BYTES);
+    long address = thread.map(GatePage.BYTES);
     memory.write(address, GatePage.content(address, slots, cuInit));
     thread.call(SystemCall.MPROTECT, address, GatePage.BYTES, READ_EXECUTE);
     GatePage page = GatePage.at(memory, address).orElseThrow();

@@ -89,9 +89,7 @@ public final class OwnMemory {
         long end = Math.min(from.bytes(), done + PART_BYTES);
         parts.add(threads.start(() -> copy(memory, from.start(), to, begin, end)));
       }
-      for (CompletableFuture<Boolean> part : parts) {
-        IoExecutor.await(part);
-      }
+      List<Boolean> unused = IoExecutor.awaitAll(parts);
     }
   }
 

@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.memory;
 
+import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.internal.linux.NativeCallException;
 import dev.gpuprocess.internal.linux.ProcessMemory;
 import dev.gpuprocess.internal.proc.Mapping;
@@ -24,7 +25,6 @@ record ReplacedSlot(long address, long original, long routine) {
 
   private static final int PAGE = 4096;
   private static final int READ = 1;
-  private static final int READ_WRITE = 3;
 
   /** Returns whether this is the slot at an address, with what it points to. */
   boolean isAt(long place, long target) {
@@ -66,7 +66,7 @@ record ReplacedSlot(long address, long original, long routine) {
     for (Map.Entry<Long, List<StoreRoutine.Word>> page : readOnly.entrySet()) {
       // If this JVM or the process dies here, the page is read-only afterwards.
       thread.callAtExit(SystemCall.MPROTECT, page.getKey(), PAGE, READ);
-      thread.call(SystemCall.MPROTECT, page.getKey(), PAGE, READ_WRITE);
+      thread.call(SystemCall.MPROTECT, page.getKey(), PAGE, Libc.PROT_READ_WRITE);
       thread.store(storeRoutine, page.getValue());
       thread.callNow();
     }
@@ -75,7 +75,7 @@ record ReplacedSlot(long address, long original, long routine) {
   private boolean isWritable(List<Mapping> mappings) {
     return mappings.stream()
         .filter(each -> each.permissions().startsWith("rw"))
-        .anyMatch(each -> each.start() <= address && address < each.end());
+        .anyMatch(each -> each.contains(address));
   }
 
   private StoreRoutine.Word word(boolean toRoutine) {

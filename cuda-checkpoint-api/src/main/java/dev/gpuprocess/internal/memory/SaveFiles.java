@@ -26,7 +26,6 @@ import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.Files;
-import java.nio.file.LinkOption;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -332,13 +331,10 @@ public final class SaveFiles implements AutoCloseable {
     String name = String.valueOf(entry.getFileName());
     Optional<DirectoryMaker> maker =
         name.startsWith(PREFIX) ? DirectoryMaker.ofTemporary(name) : Optional.empty();
-    try {
-      return maker.isPresent()
-          && maker.get().hasEnded()
-          && Files.isDirectory(entry, LinkOption.NOFOLLOW_LINKS)
-          && Ownership.of(entry).isOursToRemove();
-    } catch (NoSuchFileException removedMeanwhile) {
+    if (maker.isEmpty() || !maker.get().hasEnded()) {
       return false;
     }
+    Optional<Ownership> owner = Ownership.ofDirectory(entry);
+    return owner.isPresent() && owner.get().isOursToRemove();
   }
 }

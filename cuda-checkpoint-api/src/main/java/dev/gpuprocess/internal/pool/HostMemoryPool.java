@@ -3,6 +3,7 @@ package dev.gpuprocess.internal.pool;
 import dev.gpuprocess.internal.linux.HugeTmpfs;
 import dev.gpuprocess.internal.linux.IoExecutor;
 import dev.gpuprocess.internal.linux.NamelessFile;
+import dev.gpuprocess.internal.time.Threads;
 import dev.gpuprocess.options.HostMemory;
 import java.io.IOException;
 import java.io.InterruptedIOException;
@@ -151,9 +152,7 @@ public final class HostMemoryPool implements AutoCloseable {
           pieces.add(threads.start(() -> made(pages, begin, end)));
         }
       }
-      for (CompletableFuture<Boolean> piece : pieces) {
-        IoExecutor.await(piece);
-      }
+      List<Boolean> unused = IoExecutor.awaitAll(pieces);
     } finally {
       mapped.forEach(NamelessFile.Pages::close);
     }
@@ -202,10 +201,8 @@ public final class HostMemoryPool implements AutoCloseable {
       }
       making = true;
     }
-    Thread maker = new Thread(this::fill, "gpuprocess-host-memory");
-    maker.setDaemon(true);
     try {
-      maker.start();
+      Threads.daemon("gpuprocess-host-memory", this::fill).start();
     } catch (OutOfMemoryError e) {
       notMade(e); // the machine allows no more threads
     }

@@ -37,20 +37,6 @@ public record AddressRange(long start, long end) {
     return from < to ? Optional.of(new AddressRange(from, to)) : Optional.empty();
   }
 
-  /** Joins adjacent ranges; the kernel merges and splits mappings at will. */
-  public static List<AddressRange> joined(List<AddressRange> ordered) {
-    List<AddressRange> joined = new ArrayList<>();
-    for (AddressRange each : ordered) {
-      int last = joined.size() - 1;
-      if (last >= 0 && joined.get(last).end == each.start) {
-        joined.set(last, new AddressRange(joined.get(last).start, each.end));
-      } else {
-        joined.add(each);
-      }
-    }
-    return joined;
-  }
-
   /** Formats ranges for {@link #parse}. */
   public static String text(List<AddressRange> ranges) {
     return ranges.stream().map(AddressRange::toString).collect(Collectors.joining(","));

@@ -18,22 +18,9 @@ public final class DiskWrites {
   /** File systems of servers, which do not use the local disks. */
   private static final Set<String> REMOTE =
       Set.of(
-          "nfs",
-          "nfs4",
-          "cifs",
-          "smb3",
-          "ceph",
-          "9p",
-          "virtiofs",
-          "afs",
-          "lustre",
-          "beegfs",
-          "gpfs",
-          "glusterfs",
-          "ocfs2",
-          "gfs2",
-          "orangefs",
-          "fuse");
+          ("nfs nfs4 cifs smb3 ceph 9p virtiofs afs lustre beegfs gpfs glusterfs ocfs2 gfs2"
+                  + " orangefs fuse")
+              .split(" "));
 
   private DiskWrites() {}
 

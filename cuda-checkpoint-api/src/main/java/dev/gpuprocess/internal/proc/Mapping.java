@@ -1,6 +1,9 @@
 package dev.gpuprocess.internal.proc;
 
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Optional;
+import java.util.function.Predicate;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
@@ -24,6 +27,25 @@ public record Mapping(
       Pattern.compile(
           "([0-9a-f]{1,16})-([0-9a-f]{1,16}) (\\S{4}) ([0-9a-f]{1,16}) (\\S+) (\\d{1,18})(?: +(.*))?",
           Pattern.DOTALL);
+
+  /**
+   * Reads the mappings of a process, which may be a million, and keeps those that are wanted.
+   *
+   * @param wanted called with each mapping; its exception ends the reading
+   * @return ordered by address
+   * @throws ProcessUnreadableException when the process may not be read
+   */
+  public static List<Mapping> of(int pid, Predicate<Mapping> wanted) {
+    List<Mapping> found = new ArrayList<>();
+    ProcFs.memory(
+        pid,
+        mapping -> {
+          if (wanted.test(mapping)) {
+            found.add(mapping);
+          }
+        });
+    return found;
+  }
 
   /**
    * Parses one line.
@@ -50,6 +72,11 @@ public record Mapping(
   /** Returns the addresses. */
   public AddressRange addresses() {
     return new AddressRange(start, end);
+  }
+
+  /** Returns whether an address is in it. */
+  public boolean contains(long address) {
+    return start <= address && address < end;
   }
 
   /** Returns whether it is memory without file and name, as {@code malloc} and drivers use. */

@@ -1,8 +1,6 @@
 package dev.gpuprocess.internal.proc;
 
-import java.util.ArrayList;
 import java.util.List;
-import java.util.function.Predicate;
 import java.util.regex.Pattern;
 
 /**
@@ -81,7 +79,7 @@ public final class SaveFileMappings {
    * @throws ProcessUnreadableException when the mappings may not be read
    */
   public static List<Mapping> candidates(int pid) {
-    return matching(pid, SaveFileMappings::is);
+    return Mapping.of(pid, SaveFileMappings::is);
   }
 
   /**
@@ -91,19 +89,7 @@ public final class SaveFileMappings {
    * @throws ProcessUnreadableException when the mappings may not be read
    */
   public static List<Mapping> of(int pid, List<AddressRange> areas) {
-    return matching(pid, mapping -> is(mapping, areas));
-  }
-
-  private static List<Mapping> matching(int pid, Predicate<Mapping> wanted) {
-    List<Mapping> found = new ArrayList<>();
-    ProcFs.memory(
-        pid,
-        mapping -> {
-          if (wanted.test(mapping)) {
-            found.add(mapping);
-          }
-        });
-    return found;
+    return Mapping.of(pid, mapping -> is(mapping, areas));
   }
 
   /**

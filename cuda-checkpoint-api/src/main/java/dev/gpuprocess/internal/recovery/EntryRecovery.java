@@ -11,8 +11,6 @@ import java.util.function.Supplier;
 /** The recovery for one journal entry. */
 abstract class EntryRecovery {
 
-  static final String VERB = "recover";
-
   final EngineContext context;
   final Journal journal;
   final JournalEntry entry;
@@ -41,7 +39,12 @@ abstract class EntryRecovery {
   final <T> T locked(ProcessKey process, int pid, Supplier<T> body) {
     ProcessLock lock =
         ProcessLock.take(
-            process, pid, VERB, ProcessLock.Kind.MOVE, context.state(), context.timeouts().call());
+            process,
+            pid,
+            Recovery.VERB,
+            ProcessLock.Kind.MOVE,
+            context.state(),
+            context.timeouts().call());
     try {
       return body.get();
     } finally {

@@ -73,7 +73,7 @@ final class LiveEntryRecovery extends EntryRecovery {
   }
 
   private boolean isRunning(int pid) {
-    ProcessOperation reading = ProcessOperation.reading(context, pid, VERB);
+    ProcessOperation reading = ProcessOperation.reading(context, pid, Recovery.VERB);
     return reading.process().key.equals(entry.key()) && reading.readState() == ProcessState.RUNNING;
   }
 
@@ -91,10 +91,10 @@ final class LiveEntryRecovery extends EntryRecovery {
   }
 
   private RecoveredProcess removedOfRunning(int pid) {
-    TrackedProcess process = TrackedProcess.of(context, pid, VERB);
+    TrackedProcess process = TrackedProcess.of(context, pid, Recovery.VERB);
     return TrackedTree.of(context, process.identity, List.of(process))
         .exclusively(
-            VERB,
+            Recovery.VERB,
             ProcessLock.Kind.MOVE,
             0,
             verb -> {

@@ -14,6 +14,7 @@ import dev.gpuprocess.internal.memory.SaveFiles;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.proc.ProcessUnreadableException;
+import dev.gpuprocess.internal.proc.Unreadable;
 import dev.gpuprocess.internal.state.Journal;
 import dev.gpuprocess.internal.state.JournalEntry;
 import dev.gpuprocess.internal.state.ProcessLock;
@@ -35,7 +36,7 @@ public final class Recovery {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
-  private static final String VERB = "recover";
+  static final String VERB = "recover";
 
   private final EngineContext context;
   private final Journal journal;
@@ -94,12 +95,12 @@ public final class Recovery {
     try {
       ProcessSearch search = entry.find();
       if (search.isGone()) {
-        journal.removeLaunch(file);
+        journal.remove(file);
         return Optional.empty();
       }
       if (search.process().isPresent()
           && LaunchedRoot.endLeftover(search.process().get(), file, context.timeouts().call())) {
-        journal.removeLaunch(file);
+        journal.remove(file);
         return Optional.of(new RecoveredProcess(root, RecoveryOutcome.ENDED_WITH_CONTROLLER, null));
       }
       LOG.warn("process {} has outlived its controller, and cannot be ended from here", root.pid());
@@ -149,12 +150,7 @@ public final class Recovery {
 
   /** Returns whether the controller of an entry is dead; false if that is not known. */
   private static boolean isLeft(JournalEntry entry) {
-    try {
-      return !entry.hasLiveController();
-    } catch (ProcessUnreadableException e) {
-      LOG.debug("whether the controller of {} is alive is not known", entry.pid(), e);
-      return false;
-    }
+    return Unreadable.as(false, () -> !entry.hasLiveController());
   }
 
   private List<RecoveredProcess> recoverTree(ProcessKey root, List<JournalEntry> entries) {
@@ -220,19 +216,10 @@ public final class Recovery {
     bounded(
         parent,
         () -> {
-          removePartialImages(parent);
+          AbandonedImage.removeIn(parent);
           clean.set(!hasPartialImage(entry, parent));
         });
     return clean.get();
-  }
-
-  private static void removePartialImages(Path parent) {
-    try {
-      AbandonedImage.removeIn(parent);
-    } catch (ImageException e) {
-      // The next dump there removes them.
-      LOG.warn("partial images in {} stay: {}", parent, e.getMessage());
-    }
   }
 
   /** Returns whether there may be one of this boot; true if the directory cannot be searched. */

@@ -142,7 +142,8 @@ final class RestoreRecovery extends EntryRecovery {
             known
                 .cudaProcesses()
                 .forEach(each -> held.put(each.pid(), GpuUsage.recorded(each.gpuBytes()))));
-    TrackedTree tree = TrackedTree.of(context, root, new TreeSearch(context, root, VERB).members());
+    TrackedTree tree =
+        TrackedTree.of(context, root, new TreeSearch(context, root, Recovery.VERB).members());
     for (TrackedProcess each : tree.members()) {
       ProcessState state = each.lastKnown();
       if (state != null

@@ -39,8 +39,6 @@ final class TreeRecovery {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
-  private static final String VERB = "recover";
-
   private final EngineContext context;
   private final Journal journal;
   private final ProcessKey root;
@@ -70,7 +68,7 @@ final class TreeRecovery {
     try {
       found.addAll(
           tree.exclusively(
-              VERB, ProcessLock.Kind.MOVE, 0, operation -> recover(operation, members)));
+              Recovery.VERB, ProcessLock.Kind.MOVE, 0, operation -> recover(operation, members)));
     } catch (NoSuchProcessException e) {
       members.values().forEach(this::gone);
     } catch (OperationInProgressException | StaleStateException e) {
@@ -111,7 +109,7 @@ final class TreeRecovery {
   private void add(
       ProcessIdentity process, JournalEntry entry, Map<TrackedProcess, JournalEntry> members) {
     try {
-      TrackedProcess member = TrackedProcess.of(context, process.pid(), VERB);
+      TrackedProcess member = TrackedProcess.of(context, process.pid(), Recovery.VERB);
       if (member.key.equals(entry.key())) {
         members.put(member, entry);
       } else if (member.identity.equals(process)) {

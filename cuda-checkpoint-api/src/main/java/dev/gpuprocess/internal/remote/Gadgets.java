@@ -1,5 +1,7 @@
 package dev.gpuprocess.internal.remote;
 
+import static java.nio.charset.StandardCharsets.ISO_8859_1;
+
 import dev.gpuprocess.internal.linux.NativeCallException;
 import dev.gpuprocess.internal.linux.ProcessMemory;
 import dev.gpuprocess.internal.proc.Mapping;
@@ -98,22 +100,9 @@ record Gadgets(long call, Restorer restorer) {
   }
 
   private static OptionalLong search(byte[] text, long at, byte[] wanted) {
-    int last = wanted.length - 1;
-    for (int i = 0; i + last < text.length; i++) {
-      if (text[i] == wanted[0] && text[i + last] == wanted[last] && matches(text, i, wanted)) {
-        return OptionalLong.of(at + i);
-      }
-    }
-    return OptionalLong.empty();
-  }
-
-  private static boolean matches(byte[] text, int from, byte[] wanted) {
-    for (int i = 1; i < wanted.length; i++) {
-      if (text[from + i] != wanted[i]) {
-        return false;
-      }
-    }
-    return true;
+    // One character is one byte.
+    int found = new String(text, ISO_8859_1).indexOf(new String(wanted, ISO_8859_1));
+    return found < 0 ? OptionalLong.empty() : OptionalLong.of(at + found);
   }
 
   /** Returns whether the instructions are still there. */

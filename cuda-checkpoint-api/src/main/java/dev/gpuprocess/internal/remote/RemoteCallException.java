@@ -7,18 +7,11 @@ public final class RemoteCallException extends IOException {
 
   private static final long serialVersionUID = 1;
 
-  private final SystemCall call;
   private final int errno;
 
   RemoteCallException(int task, SystemCall call, int errno) {
     super("%s in thread %s failed (errno %s)".formatted(call, task, errno));
-    this.call = call;
     this.errno = errno;
-  }
-
-  /** Returns the system call. */
-  public SystemCall call() {
-    return call;
   }
 
   /** Returns the error number of {@code errno.h}. */

@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.remote;
 
+import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.internal.linux.NativeCallException;
 import dev.gpuprocess.internal.linux.ProcessMemory;
 import dev.gpuprocess.internal.remote.Registers.Name;
@@ -20,7 +21,6 @@ public final class RemoteThread implements AutoCloseable {
   private static final int MOST_RESTARTS = 100;
   private static final Duration PATIENCE = Duration.ofSeconds(2);
 
-  private static final int READ_WRITE = 3;
   private static final int PRIVATE_ANONYMOUS = 0x22;
 
   private final TraceTarget target;
@@ -193,13 +193,13 @@ public final class RemoteThread implements AutoCloseable {
   }
 
   /**
-   * Maps private readable and writable memory, for the arguments of calls. An exit call unmaps it.
+   * Maps private readable and writable memory. An exit call unmaps it.
    *
    * @return its address
    */
   public long map(long bytes)
       throws RemoteCallException, UntraceableException, NativeCallException {
-    long address = call(SystemCall.MMAP, 0, bytes, READ_WRITE, PRIVATE_ANONYMOUS, -1, 0);
+    long address = call(SystemCall.MMAP, 0, bytes, Libc.PROT_READ_WRITE, PRIVATE_ANONYMOUS, -1, 0);
     callAtExit(SystemCall.MUNMAP, address, bytes);
     return address;
   }

@@ -3,7 +3,7 @@ package dev.gpuprocess.internal.remote;
 import dev.gpuprocess.internal.launch.LaunchedRoot;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
-import dev.gpuprocess.internal.proc.ProcessUnreadableException;
+import dev.gpuprocess.internal.proc.Unreadable;
 import java.util.Arrays;
 import java.util.Comparator;
 import java.util.Iterator;
@@ -93,11 +93,8 @@ final class ThreadChoice implements Iterator<Integer> {
   }
 
   private static String call(int task) {
-    try {
-      return ProcFs.read(task, "syscall").orElse("");
-    } catch (ProcessUnreadableException forbidden) {
-      return ""; // seizing the thread will fail with the reason
-    }
+    // Where this is forbidden, seizing the thread fails with the reason.
+    return Unreadable.as("", () -> ProcFs.read(task, "syscall").orElse(""));
   }
 
   /** {@code 202 0x7f.. 0x189 0x0 0x0 0x0 0xffffffff 0x7f.. 0x7f..}, or {@code running}. */

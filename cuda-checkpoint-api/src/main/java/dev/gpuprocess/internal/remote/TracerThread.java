@@ -7,6 +7,7 @@ import dev.gpuprocess.internal.proc.ProcessUnreadableException;
 import dev.gpuprocess.internal.remote.UntraceableException.Reason;
 import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.internal.time.Polling;
+import dev.gpuprocess.internal.time.Threads;
 import dev.gpuprocess.internal.time.Uninterrupted;
 import java.io.IOException;
 import java.nio.file.AccessDeniedException;
@@ -41,9 +42,7 @@ final class TracerThread {
               self.complete(ProcFs.kernel("thread-self").toRealPath());
               return work.with(requests.get());
             });
-    Thread thread = new Thread(task, "gpuprocess tracer of " + pid);
-    thread.setDaemon(true);
-    thread.start();
+    Threads.daemon("gpuprocess tracer of " + pid, task).start();
     try {
       return Uninterrupted.until(Deadline.never(), left -> task.get());
     } catch (ExecutionException e) {

@@ -77,9 +77,6 @@ public record ReservedMemory(ProcessKey process, long since, Map<GpuUuid, Long> 
           Long.valueOf(words[i].substring(equals + 1)));
     }
     return new ReservedMemory(
-        new ProcessKey(
-            Long.parseLong(words[0]), Integer.parseInt(words[1]), Long.parseLong(words[2])),
-        Long.parseLong(words[3]),
-        bytes);
+        ProcessKey.parse(words[0], words[1], words[2]), Long.parseLong(words[3]), bytes);
   }
 }

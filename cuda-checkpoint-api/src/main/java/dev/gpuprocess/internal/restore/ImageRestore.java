@@ -17,7 +17,7 @@ import dev.gpuprocess.internal.image.ImageDirectory;
 import dev.gpuprocess.internal.image.LogDirectory;
 import dev.gpuprocess.internal.image.VerifiedImage;
 import dev.gpuprocess.internal.launch.LaunchedRestore;
-import dev.gpuprocess.internal.machine.MachineCheck;
+import dev.gpuprocess.internal.machine.MachineComparison;
 import dev.gpuprocess.internal.manifest.ManifestData;
 import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.internal.time.WorkLimit;
@@ -155,7 +155,7 @@ public final class ImageRestore {
   private StateHandle placed(RestoreOptions options) {
     if (!options.skipMachineCheck()) {
       steps.runNoted(
-          "compare", 0, () -> MachineCheck.require(context, image.path(), manifest, options));
+          "compare", 0, () -> MachineComparison.require(context, image.path(), manifest, options));
     }
     RestoreOptions all = completed(options);
     List<ProcessLock> locks = pid.lock();

@@ -2,6 +2,7 @@ package dev.gpuprocess.internal.state;
 
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.OperationTimedOutException;
+import dev.gpuprocess.internal.linux.DurableFiles;
 import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.linux.SmallFile;
 import dev.gpuprocess.internal.proc.ProcFs;
@@ -10,8 +11,6 @@ import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
-import java.nio.file.DirectoryIteratorException;
-import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
@@ -182,15 +181,6 @@ public final class Journal {
   }
 
   /**
-   * Removes the entry of a launched process that has exited.
-   *
-   * @param entry the result of {@link #launchFile}
-   */
-  public void removeLaunch(Path entry) {
-    remove(entry);
-  }
-
-  /**
    * Returns the entries of launched processes that must exit with their controllers, by their
    * files.
    *
@@ -217,7 +207,8 @@ public final class Journal {
     remove(file(process));
   }
 
-  private void remove(Path file) {
+  /** Removes an entry by its file, such as that of a launched process that has exited. */
+  public void remove(Path file) {
     try {
       removeNow(file);
     } catch (IOException e) {
@@ -359,7 +350,7 @@ public final class Journal {
 
   private List<Path> list(String suffix) {
     try {
-      return state.exists() ? state.files().get("list", () -> files("*" + suffix)) : List.of();
+      return state.exists() ? state.files().get("list", () -> files(suffix)) : List.of();
     } catch (NoSuchFileException nothingYet) {
       return List.of();
     } catch (IOException e) {
@@ -367,14 +358,10 @@ public final class Journal {
     }
   }
 
-  private List<Path> files(String pattern) throws IOException {
-    List<Path> found = new ArrayList<>();
-    try (DirectoryStream<Path> files = Files.newDirectoryStream(state.path(), pattern)) {
-      files.forEach(found::add);
-      return found;
-    } catch (DirectoryIteratorException e) {
-      throw e.getCause();
-    }
+  private List<Path> files(String suffix) throws IOException {
+    return DurableFiles.list(state.path()).stream()
+        .filter(file -> String.valueOf(file.getFileName()).endsWith(suffix))
+        .toList();
   }
 
   /**

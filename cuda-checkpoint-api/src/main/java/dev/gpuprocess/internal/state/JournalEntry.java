@@ -217,9 +217,9 @@ public record JournalEntry(
   }
 
   private static ProcessKey key(Properties properties, String role) {
-    return new ProcessKey(
-        Long.parseLong(properties.getProperty(role + ".namespace", "")),
-        Integer.parseInt(properties.getProperty(role + ".pid", "")),
-        Long.parseLong(properties.getProperty(role + ".start", "")));
+    return ProcessKey.parse(
+        properties.getProperty(role + ".namespace", ""),
+        properties.getProperty(role + ".pid", ""),
+        properties.getProperty(role + ".start", ""));
   }
 }

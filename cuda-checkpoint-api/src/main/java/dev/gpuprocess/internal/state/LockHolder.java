@@ -52,8 +52,7 @@ public record LockHolder(ProcessKey controller, String verb, Instant since, bool
     try {
       return Optional.of(
           new LockHolder(
-              new ProcessKey(
-                  Long.parseLong(words[0]), Integer.parseInt(words[1]), Long.parseLong(words[2])),
+              ProcessKey.parse(words[0], words[1], words[2]),
               atCriu ? words[4].substring(0, words[4].length() - AT_CRIU.length()) : words[4],
               Instant.ofEpochMilli(Long.parseLong(words[3])),
               atCriu));

@@ -4,12 +4,11 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.internal.call.BoundedDirectory;
 import dev.gpuprocess.internal.linux.CurrentUser;
 import dev.gpuprocess.internal.linux.DirectoryTrust;
+import dev.gpuprocess.internal.linux.DurableFiles;
 import dev.gpuprocess.internal.linux.FileSystemStatus;
 import dev.gpuprocess.internal.linux.LockedFile;
 import dev.gpuprocess.internal.time.Polling;
 import java.io.IOException;
-import java.nio.file.DirectoryIteratorException;
-import java.nio.file.DirectoryStream;
 import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.FileSystemException;
 import java.nio.file.Files;
@@ -18,7 +17,6 @@ import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 
@@ -258,15 +256,13 @@ public record StateDirectory(Path path, Duration limit) {
   }
 
   private static List<String> names(Path directory) throws IOException {
-    List<String> names = new ArrayList<>();
-    try (DirectoryStream<Path> files = Files.newDirectoryStream(directory)) {
-      files.forEach(file -> names.add(String.valueOf(file.getFileName())));
-    } catch (DirectoryIteratorException e) {
-      throw e.getCause();
+    try {
+      return DurableFiles.list(directory).stream()
+          .map(file -> String.valueOf(file.getFileName()))
+          .toList();
     } catch (NoSuchFileException notYet) {
-      return names;
+      return List.of();
     }
-    return names;
   }
 
   private Path file(String name) {

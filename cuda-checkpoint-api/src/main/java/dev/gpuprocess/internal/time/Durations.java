@@ -49,6 +49,16 @@ public final class Durations {
     return bounded(bounded(one).plus(bounded(other)));
   }
 
+  /** Returns the shorter of two durations. */
+  public static Duration min(Duration one, Duration other) {
+    return one.compareTo(other) < 0 ? one : other;
+  }
+
+  /** Returns the longer of two durations. */
+  public static Duration max(Duration one, Duration other) {
+    return one.compareTo(other) > 0 ? one : other;
+  }
+
   /**
    * Checks that a duration is positive.
    *

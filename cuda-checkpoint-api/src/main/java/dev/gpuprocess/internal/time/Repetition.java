@@ -73,10 +73,8 @@ public final class Repetition implements AutoCloseable {
   public Repetition(Work work, Duration interval, String name) {
     this.work = work;
     this.interval = Durations.nanos(Durations.positive("interval", interval));
-    this.worker = new Thread(this::work, name);
-    this.timer = new Thread(this::watch, name + " timer");
-    worker.setDaemon(true);
-    timer.setDaemon(true);
+    this.worker = Threads.daemon(name, this::work);
+    this.timer = Threads.daemon(name + " timer", this::watch);
   }
 
   /** Starts the threads, once; either both or none. */

@@ -109,7 +109,7 @@ public final class WorkLimit {
    */
   public Duration remaining() {
     Duration left = deadline.remaining();
-    return left.compareTo(LEAST) < 0 ? LEAST : left;
+    return Durations.max(left, LEAST);
   }
 
   /** Returns how long the operation may take in all. */

@@ -68,7 +68,7 @@ class SlowDiskTest {
   }
 
   private SlowDisk disk(Supplier<OptionalLong> writes) {
-    return new SlowDisk(directory, LIMIT, writes);
+    return new SlowDisk(LIMIT, writes);
   }
 
   @Test

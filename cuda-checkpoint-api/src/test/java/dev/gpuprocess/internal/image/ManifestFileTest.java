@@ -4,6 +4,7 @@ import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -251,7 +252,7 @@ class ManifestFileTest {
     ManifestData manifest = read(format3());
     assertEquals(
         List.of(4243, 4244), manifest.cudaProcesses().stream().map(ManifestMember::pid).toList());
-    assertTrue(manifest.isOfJob());
+    assertNotNull(manifest.members());
     assertEquals(format3(), new String(ManifestFile.write(manifest), StandardCharsets.UTF_8));
     assertEquals(
         List.of(new ManifestMember(4242, 123456, read(FORMAT_1).gpuBytes())),
@@ -289,7 +290,7 @@ class ManifestFileTest {
                 "\"cgroups\": \"SOFT\",\n    \"plugin\": \"amdgpu_plugin\"");
     ManifestData manifest = read(plugin);
     assertEquals("amdgpu_plugin", manifest.options().plugin());
-    assertTrue(manifest.isOfJob());
+    assertNotNull(manifest.members());
     assertEquals(plugin, new String(ManifestFile.write(manifest), StandardCharsets.UTF_8));
     refused(plugin.replace("\"formatVersion\": 4", "\"formatVersion\": 3"), "of plugins");
     refused(none.replace("\"formatVersion\": 3", "\"formatVersion\": 4"), "of plugins");

@@ -237,7 +237,7 @@ class MachineComparisonTest {
         assertReason(
             MachineUnfitException.class,
             MachineUnfitException.Reason.MACHINE_MISMATCH,
-            () -> MachineCheck.require(Path.of("/images/a"), 4242, all));
+            () -> MachineComparison.require(Path.of("/images/a"), 4242, all));
     assertEquals(all, e.differences());
     assertEquals(4242, e.failure().pid());
     assertEquals(
@@ -257,8 +257,8 @@ class MachineComparisonTest {
     criu = "4.3";
     assertEquals(
         "kernel: 6.18.44 in the image, 6.1.0 here; CRIU: 4.2.1 in the image, 4.3 here",
-        MachineCheck.require(Path.of("/images/a"), 4242, differences(DEFAULTS)));
-    assertEquals("", MachineCheck.require(Path.of("/images/a"), 4242, List.of()));
+        MachineComparison.require(Path.of("/images/a"), 4242, differences(DEFAULTS)));
+    assertEquals("", MachineComparison.require(Path.of("/images/a"), 4242, List.of()));
   }
 
   @Test
@@ -272,7 +272,7 @@ class MachineComparisonTest {
         assertReason(
             MachineUnfitException.class,
             MachineUnfitException.Reason.MACHINE_MISMATCH,
-            () -> MachineCheck.require(Path.of("/images/a"), 4242, differences(DEFAULTS)));
+            () -> MachineComparison.require(Path.of("/images/a"), 4242, differences(DEFAULTS)));
     assertEquals(ImageMachine.MOST_FILES, e.differences().size());
     assertTrue(e.getMessage().length() < 10_000, e.getMessage());
     assertTrue(e.getMessage().matches(".*; and \\d{5} more\\).*"), e.getMessage());

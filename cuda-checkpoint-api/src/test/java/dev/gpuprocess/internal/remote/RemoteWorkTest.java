@@ -60,11 +60,19 @@ class RemoteWorkTest {
    * stack is left out, since the frames of a remote call may make it grow.
    */
   private static List<AddressRange> mapped(Captive captive) {
-    return AddressRange.joined(
-        ProcFs.memory(captive.pid()).stream()
-            .filter(mapping -> !Set.of("[stack]", "[vsyscall]").contains(mapping.name()))
-            .map(mapping -> new AddressRange(mapping.start(), mapping.end()))
-            .toList());
+    List<AddressRange> joined = new ArrayList<>();
+    for (Mapping each : ProcFs.memory(captive.pid())) {
+      int last = joined.size() - 1;
+      if (Set.of("[stack]", "[vsyscall]").contains(each.name())) {
+        continue;
+      }
+      if (last >= 0 && joined.get(last).end() == each.start()) {
+        joined.set(last, new AddressRange(joined.get(last).start(), each.end()));
+      } else {
+        joined.add(each.addresses());
+      }
+    }
+    return joined;
   }
 
   private static ProcessIdentity identity(Captive captive) {

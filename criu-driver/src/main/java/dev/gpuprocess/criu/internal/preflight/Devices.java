@@ -1,7 +1,7 @@
 package dev.gpuprocess.criu.internal.preflight;
 
-import dev.gpuprocess.internal.proc.AmdDevices;
 import dev.gpuprocess.internal.proc.FileNode;
+import dev.gpuprocess.internal.proc.GpuFiles;
 
 /** Device files: CRIU dumps a few that have no state of their own. */
 final class Devices {
@@ -34,10 +34,10 @@ final class Devices {
         place,
         name,
         "is a device (%s:%s) that CRIU does not dump".formatted(device.major(), device.minor()),
-        name.contains("/dev/nvidia")
+        GpuFiles.isNvidiaDevice(name)
             ? "suspend the process first; a forked child loses it by DumpOptions.releaseInheritedGpu(true)"
                 + " or, if started with spawn or forkserver, never has it; end a process that uses NVML but not CUDA"
-            : AmdDevices.isDevice(name)
+            : GpuFiles.isAmdDevice(name)
                 ? "dump the tree with AmdProcess, which has CRIU's plugin for AMD GPUs loaded, if it is one's device; else close it first"
                 : "close it first");
   }
