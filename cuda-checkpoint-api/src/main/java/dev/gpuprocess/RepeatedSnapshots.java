@@ -153,14 +153,19 @@ public final class RepeatedSnapshots implements AutoCloseable {
   public ProcessImage dump() {
     series.order(SnapshotAttempt::makeDumpOrCancel);
     repetition.close();
-    if (!repetition.awaitEnd(plan.patience())) {
+    boolean hasEnded = repetition.awaitEnd(plan.patience());
+    // It may have become the dump, and its listener or the removal of older images take long.
+    Optional<ProcessImage> made = series.dumped();
+    if (made.isPresent()) {
+      return made.get();
+    }
+    if (!hasEnded) {
       throw new OperationTimedOutException(
           "a snapshot of %s that was being made has not ended within %s: dump the process when it has"
               .formatted(subject.name(), plan.patience()),
           Failure.of("dump", subject.root().pid()));
     }
-    Optional<ProcessImage> made = series.dumped();
-    return made.isPresent() ? made.get() : series.dump();
+    return series.dump();
   }
 
   @Override

@@ -90,7 +90,9 @@ final class RequestedSnapshots {
 
   /** The next request, which has another token; null when the process has ended. */
   private synchronized @Nullable Request after(@Nullable Request done) {
-    pause(Long.MAX_VALUE, () -> newest == null || isSame(newest, done));
+    while (!over && (newest == null || isSame(newest, done))) {
+      pause(Long.MAX_VALUE, () -> newest == null || isSame(newest, done));
+    }
     return over ? null : newest;
   }
 

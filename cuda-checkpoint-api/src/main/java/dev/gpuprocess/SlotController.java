@@ -10,6 +10,7 @@ import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.slot.QueuedProcess;
 import dev.gpuprocess.internal.slot.SlotQueue;
 import dev.gpuprocess.internal.slot.SlotRecord;
+import dev.gpuprocess.internal.state.StateDirectoryException;
 import dev.gpuprocess.internal.text.Printable;
 import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.internal.time.Uninterrupted;
@@ -18,6 +19,7 @@ import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.report.SlotEvent.Kind;
 import dev.gpuprocess.report.SlotProcess;
 import dev.gpuprocess.report.SlotProcess.Place;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -41,6 +43,8 @@ final class SlotController {
 
   /** The interval at which a waiting caller checks its cancellation. */
   private static final long LOOK_NANOS = 20_000_000;
+
+  private static final long NO_TURN = 0;
 
   private final GpuSlot.Builder set;
   private final SlotMoves moves;
@@ -73,8 +77,13 @@ final class SlotController {
       throw e;
     }
     SlotController slot = new SlotController(set, state);
-    slot.workers.execute(slot::run);
-    slot.workers.execute(state::removeObsolete);
+    try {
+      slot.workers.execute(slot::run);
+      slot.workers.execute(state::removeObsolete);
+    } catch (OutOfMemoryError e) {
+      slot.close(); // the machine allows no more threads
+      throw e;
+    }
     return slot;
   }
 
@@ -158,20 +167,37 @@ final class SlotController {
 
   private RunningProcess await(
       QueuedProcess process, Deadline deadline, Duration limit, Cancellation cancellation) {
-    boolean begun = false;
-    while (!begun) {
+    while (true) {
       boolean isCancelled = Thread.currentThread().isInterrupted() || cancellation.isCancelled();
-      begun = state.locked(() -> awaitBriefly(process, deadline, isCancelled, limit));
+      long turn = state.locked(() -> awaitBriefly(process, deadline, isCancelled, limit));
+      if (turn == NO_TURN) {
+        continue;
+      }
+      // Only the object of the swap is known to be the newest.
+      RunningProcess resumed = state.takeRunning(process);
+      if (resumed != null) {
+        return resumed;
+      }
+      if (moves.look(process.process()) instanceof RunningProcess running) {
+        return running;
+      }
+      // Its turn has ended since, or another controller has suspended it: it waits for the next.
+      state.change(() -> requeue(process, turn));
     }
-    // Only the object of the swap is known to be the newest.
-    RunningProcess resumed = state.takeRunning(process);
-    return resumed == null ? moves.resume(process.process(), closing) : resumed;
   }
 
-  private boolean awaitBriefly(
+  private void requeue(QueuedProcess process, long turn) {
+    if (process.hasTurn() && process.turn() == turn && !process.isBusy()) {
+      state.unknown(process);
+      state.signal();
+    }
+  }
+
+  /** Returns the turn of a process that has begun; {@link #NO_TURN} if it has not yet. */
+  private long awaitBriefly(
       QueuedProcess process, Deadline deadline, boolean isCancelled, Duration limit) {
     if (hasTurn(process)) {
-      return true;
+      return process.turn();
     }
     long left = deadline.nanos();
     if (isCancelled || left == 0 || !process.isWanted()) {
@@ -182,13 +208,13 @@ final class SlotController {
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
     }
-    return false;
+    return NO_TURN;
   }
 
   /** Returns whether the turn of a process has begun; throws if it never will. */
   private boolean hasTurn(QueuedProcess process) {
     if (!queue.contains(process)) {
-      if (process.failure() instanceof GpuCheckpointException e) {
+      if (process.failure() instanceof PoisonedProcessException e) {
         throw e;
       }
       throw ended(process.pid());
@@ -225,7 +251,7 @@ final class SlotController {
     state.change(
         () ->
             find(pid)
-                .filter(QueuedProcess::isWanted)
+                .filter(process -> process.isWanted() && !closed)
                 .ifPresent(
                     process -> {
                       process.giveUp();
@@ -241,6 +267,7 @@ final class SlotController {
   }
 
   private SlotProcess remove(long pid, Deadline deadline) {
+    requireOpen(pid);
     Failure failure = Failure.of("remove", pid);
     QueuedProcess process =
         find(pid)
@@ -249,8 +276,10 @@ final class SlotController {
                     new NoSuchProcessException(
                         "process %s is not in slot %s".formatted(Long.toString(pid), set.name),
                         failure));
+    boolean wanted = process.isWanted();
     process.giveUp();
     if (!state.awaitUntil(deadline, () -> !process.isBusy())) {
+      wantAgain(process, wanted);
       throw new OperationTimedOutException(
           "process %s is still being moved by slot %s: remove it again when that has ended"
               .formatted(Long.toString(pid), set.name),
@@ -258,9 +287,20 @@ final class SlotController {
     }
     SlotProcess left = process.report(System.nanoTime());
     if (queue.contains(process)) {
-      state.leave(process, Kind.REMOVED);
+      try {
+        state.remove(process);
+      } catch (StateDirectoryException e) {
+        wantAgain(process, wanted);
+        throw e;
+      }
     }
     return left;
+  }
+
+  private static void wantAgain(QueuedProcess process, boolean wanted) {
+    if (wanted) {
+      process.request(process.priority(), process.ticket(), System.nanoTime());
+    }
   }
 
   List<SlotProcess> processes() {
@@ -299,7 +339,7 @@ final class SlotController {
   private void run() {
     while (state.locked(() -> !closed)) {
       try {
-        state.locked(this::decide).forEach(workers::execute);
+        state.locked(this::decide).forEach(this::start);
       } catch (RuntimeException | Error e) {
         LOG.warn("slot {} goes on", set.name, e);
         Uninterrupted.pause(LOOK_NANOS);
@@ -307,9 +347,25 @@ final class SlotController {
     }
   }
 
+  /**
+   * Work of its own thread.
+   *
+   * @param end called under the lock after it, or if no thread can be started
+   */
+  private record Work(Runnable run, Runnable end) {}
+
+  private void start(Work work) {
+    try {
+      workers.execute(() -> ending(work.run(), work.end()));
+    } catch (OutOfMemoryError e) {
+      LOG.warn("slot {} cannot start a thread for a swap, and tries again", set.name, e);
+      ending(() -> Uninterrupted.pause(LOOK_NANOS), work.end());
+    }
+  }
+
   /** Returns what is due now; waits for a change if nothing is. */
-  private List<Runnable> decide() {
-    List<Runnable> due = closed ? List.of() : due();
+  private List<Work> decide() {
+    List<Work> due = closed ? List.of() : due();
     if (due.isEmpty() && !closed) {
       try {
         state.await(queue.pause(System.nanoTime()));
@@ -320,7 +376,7 @@ final class SlotController {
     return due;
   }
 
-  private List<Runnable> due() {
+  private List<Work> due() {
     removeEnded();
     long now = System.nanoTime();
     List<QueuedProcess> before = withTurn();
@@ -328,13 +384,13 @@ final class SlotController {
     withTurn().stream()
         .filter(each -> !before.contains(each))
         .forEach(each -> state.tell(Kind.STARTED, each));
-    List<Runnable> due = new ArrayList<>();
+    List<Work> due = new ArrayList<>();
     for (SlotQueue.Swap swap : swapsDue) {
       Cancellation by = new Cancellation();
       Optional.ofNullable(swap.in()).ifPresent(in -> swaps.put(in, by));
       queue.begin(swap);
       underWay++;
-      due.add(() -> ending(() -> new SlotSwap(state, moves, swap, by).run(), () -> end(swap)));
+      due.add(new Work(() -> new SlotSwap(state, moves, swap, by).run(), () -> end(swap)));
     }
     ImageStore store = set.store;
     if (store != null && !dumping) {
@@ -346,10 +402,9 @@ final class SlotController {
                 dumping = true;
                 underWay++;
                 due.add(
-                    () ->
-                        ending(
-                            () -> new SlotDump(state, moves, store, process, closing).run(),
-                            () -> endDump(process)));
+                    new Work(
+                        () -> new SlotDump(state, moves, store, process, closing).run(),
+                        () -> endDump(process)));
               });
     }
     if (!due.isEmpty() || withTurn().size() != before.size()) {
@@ -391,7 +446,13 @@ final class SlotController {
   private void removeEnded() {
     for (QueuedProcess each : queue.inOrder()) {
       if (each.place() != Place.DISK && !each.isBusy() && hasEnded(each)) {
-        state.leave(each, Kind.ENDED);
+        Path image = each.image();
+        if (image != null && moves.mayHold(image)) {
+          // A dump whose end was not known has ended it.
+          state.dumped(each, Duration.ZERO);
+        } else {
+          state.leave(each, Kind.ENDED);
+        }
       }
     }
   }

@@ -1,8 +1,10 @@
 package dev.gpuprocess;
 
+import dev.gpuprocess.error.ImageKeptException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.internal.image.ImageNaming;
+import dev.gpuprocess.internal.proc.Unreadable;
 import dev.gpuprocess.internal.slot.QueuedProcess;
 import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.internal.time.Durations;
@@ -46,10 +48,16 @@ final class SlotDump {
   /** Finds out what became of the process. */
   private void settle(Throwable why, Deadline lasted) {
     Path image = process.image();
-    boolean lives = process.process().isAlive();
+    // What CRIU is about to end may still be alive, and what is unreadable may not.
+    boolean isUnknown = why instanceof ImageKeptException;
+    boolean lives = isUnknown || Unreadable.as(true, process.process()::isAlive);
     if (!lives && image != null && moves.mayHold(image)) {
       slot.dumped(process, lasted.elapsed());
       return;
+    }
+    if (isUnknown) {
+      slot.failed(process, why, lasted.elapsed());
+      return; // the record names the image, should the process end
     }
     slot.notDumped(process);
     if (why instanceof NoSuchProcessException && !lives) {

@@ -53,7 +53,10 @@ record SlotMoves(GpuCheckpoints checkpoints) {
 
   /** Takes the process that has a pid. One that a controller left locked is unlocked. */
   GpuProcess look(long pid) {
-    GpuProcess found = checkpoints.inspect(pid);
+    return unlocked(checkpoints.inspect(pid));
+  }
+
+  private static GpuProcess unlocked(GpuProcess found) {
     return found instanceof LockedProcess locked ? locked.unlock() : found;
   }
 
@@ -63,13 +66,17 @@ record SlotMoves(GpuCheckpoints checkpoints) {
    * @throws NoSuchProcessException also when another process has the pid
    */
   GpuProcess look(ProcessIdentity process) {
-    GpuProcess found = look(process.pid());
+    GpuProcess found = checkpoints.inspect(process.pid());
     if (!found.identity().equals(process)) {
-      throw new NoSuchProcessException(
-          "process %s has ended, and another process has its pid".formatted(process.pid()),
-          Failure.of("inspect", process.pid()));
+      throw replaced(process);
     }
-    return found;
+    return unlocked(found);
+  }
+
+  private static NoSuchProcessException replaced(ProcessIdentity process) {
+    return new NoSuchProcessException(
+        "process %s has ended, and another process has its pid".formatted(process.pid()),
+        Failure.of("inspect", process.pid()));
   }
 
   /**
@@ -94,9 +101,16 @@ record SlotMoves(GpuCheckpoints checkpoints) {
 
   CheckpointedProcess suspend(ProcessIdentity process, Cancellation by) {
     GpuProcess found = look(process);
-    return checkpoints.suspend(
-        found.pid(),
-        SuspendOptions.builder().deadline(timeouts().transfer()).cancellation(by).build());
+    CheckpointedProcess suspended =
+        checkpoints.suspend(
+            found.pid(),
+            SuspendOptions.builder().deadline(timeouts().transfer()).cancellation(by).build());
+    if (!suspended.identity().equals(process)) {
+      // The suspend waited for a verb that has dumped and restored it.
+      RunningProcess unused = suspended.resume();
+      throw replaced(process);
+    }
+    return suspended;
   }
 
   RunningProcess resume(ProcessIdentity process, Cancellation by) {

@@ -39,6 +39,7 @@ final class SlotOpening {
   private final SlotRecord.Content content;
   private final Journal journal;
   private final List<Path> obsolete;
+  private final Map<QueuedProcess, Path> fallbacks = new HashMap<>();
   private final List<ProcessIdentity> ended = new ArrayList<>();
 
   /** The images of processes whose state is not known: CRIU may still end such a process. */
@@ -55,6 +56,11 @@ final class SlotOpening {
   /** Returns the images that no process needs any more. */
   List<Path> obsolete() {
     return obsolete;
+  }
+
+  /** Returns the images of suspended processes that have not run since. */
+  Map<QueuedProcess, Path> fallbacks() {
+    return fallbacks;
   }
 
   /** Returns the processes that have ended. */
@@ -103,8 +109,14 @@ final class SlotOpening {
       live = live(entry, restored(image).or(() -> Optional.ofNullable(restored.get(image))));
     }
     if (live.isPresent()) {
-      // The process has all that the image has, or more.
-      Optional.ofNullable(image).filter(each -> !kept.contains(each)).ifPresent(obsolete::add);
+      if (image != null && !kept.contains(image)) {
+        // The process has all that the image has, or more.
+        if (live.get().isOnGpu()) {
+          obsolete.add(image);
+        } else {
+          fallbacks.put(live.get(), image);
+        }
+      }
       return live;
     }
     return image != null && moves.mayHold(image) ? Optional.of(onDisk(entry, image)) : live;
@@ -144,7 +156,7 @@ final class SlotOpening {
       LOG.warn("the state of process {} is not known: {}", process.pid(), unknown.getMessage());
       Optional.ofNullable(image).ifPresent(kept::add);
       return process.isAlive()
-          ? Optional.of(queued(entry, process, Place.HOST_MEMORY, null))
+          ? Optional.of(queued(entry, process, Place.HOST_MEMORY, image))
           : Optional.empty();
     }
   }

@@ -33,6 +33,8 @@ import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.BooleanSupplier;
 import java.util.function.Consumer;
 import java.util.function.Supplier;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -51,11 +53,17 @@ final class SlotState implements AutoCloseable {
   private final SlotQueue queue;
   private final List<Path> obsolete;
   private final Map<QueuedProcess, RunningProcess> running = new HashMap<>();
+
+  /** The images of processes that have come from them and have not run since. */
+  private final Map<QueuedProcess, Path> fallbacks;
+
+  /** The processes that the record may name an image of. */
+  private Set<QueuedProcess> withImage = Set.of();
+
   private final ReentrantLock lock = new ReentrantLock();
   private final ReentrantLock removals = new ReentrantLock();
   private final Condition changed = lock.newCondition();
   private final ExecutorService news;
-  private boolean isRecorded = true;
   private long changes;
 
   /** Continues with what the record has. */
@@ -66,6 +74,7 @@ final class SlotState implements AutoCloseable {
     SlotOpening opening = new SlotOpening(set.checkpoints, record.read());
     opening.fill(queue);
     this.obsolete = new ArrayList<>(opening.obsolete());
+    this.fallbacks = new HashMap<>(opening.fallbacks());
     this.news =
         new ThreadPoolExecutor(
             1,
@@ -75,7 +84,7 @@ final class SlotState implements AutoCloseable {
             new LinkedBlockingQueue<>(),
             work -> set.thread(work, "gpuprocess slot news"),
             new ThreadPoolExecutor.DiscardPolicy());
-    record.write(content());
+    save();
     opening.ended().forEach(each -> tell(Kind.ENDED, each, Set.of(), Duration.ZERO, null));
   }
 
@@ -195,20 +204,21 @@ final class SlotState implements AutoCloseable {
             process.begin(System.nanoTime());
           }
           running.put(process, now);
+          Optional.ofNullable(fallbacks.remove(process)).ifPresent(obsolete::add);
           tell(Kind.STARTED, process, took);
         });
   }
 
   /**
-   * Records that a process has come from its image. It must not run before this returns: the record
-   * would name an image that is out of date.
+   * Records that a process has come from its image, which stays until the process runs. It must not
+   * run before this returns: the record would name an image that is out of date.
    *
    * @throws StateDirectoryException when it cannot be recorded
    */
   void restored(QueuedProcess process, CheckpointedProcess now, Duration took) {
     change(
         () -> {
-          Optional.ofNullable(process.image()).ifPresent(obsolete::add);
+          Optional.ofNullable(process.image()).ifPresent(image -> fallbacks.put(process, image));
           process.setIdentity(now.identity(), ProcessKey.of(now.identity()));
           process.setImage(null);
           process.setPlace(Place.HOST_MEMORY);
@@ -235,6 +245,7 @@ final class SlotState implements AutoCloseable {
     change(
         () -> {
           process.setPlace(Place.DISK);
+          Optional.ofNullable(fallbacks.remove(process)).ifPresent(obsolete::add);
           process.succeeded(System.nanoTime());
           running.remove(process);
           tell(Kind.DUMPED, process, took);
@@ -262,7 +273,7 @@ final class SlotState implements AutoCloseable {
           if (process.image() != null) {
             notDumped(process);
           }
-          if (!isRecorded) {
+          if (withImage.contains(process)) {
             save();
           }
         });
@@ -286,10 +297,39 @@ final class SlotState implements AutoCloseable {
   void leave(QueuedProcess process, Kind kind) {
     change(
         () -> {
-          queue.remove(process);
-          running.remove(process);
+          forget(process);
           tell(kind, process);
           trySave();
+          signal();
+        });
+  }
+
+  /** Takes a process out of the queue; an image that it came from stays. */
+  private void forget(QueuedProcess process) {
+    queue.remove(process);
+    running.remove(process);
+    Optional.ofNullable(fallbacks.remove(process))
+        .ifPresent(image -> LOG.info("process {} leaves its image {}", process.pid(), image));
+  }
+
+  /**
+   * Takes a process out of the queue for its owner.
+   *
+   * @throws StateDirectoryException when that cannot be recorded: the next controller would move
+   *     the process, so it stays in the queue
+   */
+  void remove(QueuedProcess process) {
+    change(
+        () -> {
+          queue.remove(process);
+          try {
+            save();
+          } catch (StateDirectoryException e) {
+            queue.add(process);
+            throw e;
+          }
+          forget(process);
+          tell(Kind.REMOVED, process);
           signal();
         });
   }
@@ -332,9 +372,13 @@ final class SlotState implements AutoCloseable {
   }
 
   private void save() {
-    isRecorded = false;
+    Set<QueuedProcess> named =
+        queue.inOrder().stream().filter(each -> each.image() != null).collect(Collectors.toSet());
+    Set<QueuedProcess> before = withImage;
+    // A write that fails may have replaced the record.
+    withImage = Stream.concat(before.stream(), named.stream()).collect(Collectors.toSet());
     record.write(content());
-    isRecorded = true;
+    withImage = named;
   }
 
   /** Saves what is not needed for the safety of a process; it is saved later if that fails. */

@@ -110,6 +110,8 @@ final class SlotSwap {
       Place place = SlotMoves.place(moves.look(in.process()));
       LOG.debug("process {} is in {}", in.pid(), place);
     }
+    // Before the processes that run leave their GPUs for nothing.
+    slot.requireRecorded(in);
   }
 
   private void suspend(QueuedProcess out) {

@@ -1,5 +1,6 @@
 package dev.gpuprocess;
 
+import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
@@ -7,6 +8,8 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.TestJvm;
+import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.error.OperationInProgressException;
@@ -18,11 +21,13 @@ import dev.gpuprocess.fixtures.SimulatedGpu;
 import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.SuspendOptions;
+import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.report.SlotEvent.Kind;
 import dev.gpuprocess.report.SlotProcess;
 import dev.gpuprocess.report.SlotProcess.Place;
 import java.io.BufferedReader;
 import java.io.IOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.time.temporal.ChronoUnit;
@@ -30,6 +35,7 @@ import java.util.List;
 import java.util.Objects;
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
 import java.util.concurrent.ForkJoinPool;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
@@ -328,6 +334,101 @@ record GpuSlotTest(
     }
     assertInstanceOf(CheckpointedProcess.class, checkpoints.inspect(one.pid()));
     assertEquals(one.pid(), checkpoints.suspend(one.pid()).pid());
+    assertGoesOn(one);
+  }
+
+  private Path record() {
+    return machine.stateDirectory().resolve("slot-main.queue");
+  }
+
+  /** In the place of the file that the next record is written to. */
+  private Path blockTheRecord() throws IOException {
+    Path partial = record().resolveSibling("slot-main.queue.new");
+    Files.createFile(Files.createDirectory(partial).resolve("file"));
+    return partial;
+  }
+
+  private static void unblock(Path partial) throws IOException {
+    Files.delete(partial.resolve("file"));
+    Files.delete(partial);
+  }
+
+  @Test
+  void turnsGoOnWhileTheQueueCannotBeRecorded() throws IOException {
+    try (GpuSlot slot = open(HOUR, new SlotEvents())) {
+      slot.acquire(one.pid());
+      slot.enqueue(two.pid(), 0);
+      awaitPlace(slot, two, Place.HOST_MEMORY);
+      Path partial = blockTheRecord();
+      slot.enqueue(two.pid(), 1);
+      awaitPlace(slot, two, Place.GPU);
+      assertEquals(101, two.increment());
+      unblock(partial);
+    }
+    assertGoesOn(one, two);
+  }
+
+  @Test
+  void processIsNotRemovedWithoutARecordOfThat() throws IOException {
+    try (GpuSlot slot = open(HOUR, new SlotEvents())) {
+      slot.acquire(one.pid());
+      Path partial = blockTheRecord();
+      assertReason(
+          FixAndRetryException.class,
+          FixAndRetryException.Reason.STATE_DIRECTORY,
+          () -> slot.remove(one.pid()));
+      assertTrue(find(slot, one).wanted());
+      unblock(partial);
+      assertEquals(one.pid(), slot.remove(one.pid()).pid());
+      assertEquals(List.of(), slot.processes());
+    }
+    assertGoesOn(one);
+  }
+
+  /** Another controller may have opened it. */
+  @Test
+  void closedSlotDoesNotWriteTheRecord() throws IOException {
+    GpuSlot closed = open(HOUR, new SlotEvents());
+    closed.acquire(one.pid());
+    closed.close();
+    try (GpuSlot slot = open(HOUR, new SlotEvents())) {
+      slot.enqueue(two.pid(), 0);
+      String record = Files.readString(record());
+      closed.release(one.pid());
+      assertThrows(OperationCancelledException.class, () -> closed.remove(one.pid()));
+      assertEquals(record, Files.readString(record()));
+    }
+    assertGoesOn(one, two);
+  }
+
+  @Test
+  void anotherProcessOfThePidIsNotTouched() {
+    ProcessIdentity real = ProcessIdentity.of(one.pid()).orElseThrow();
+    ProcessIdentity other = new ProcessIdentity(real.pid(), real.startTicks() - 1);
+    LockedProcess locked = checkpoints.process(one.pid()).lock();
+    SlotMoves moves = new SlotMoves(checkpoints);
+    assertThrows(NoSuchProcessException.class, () -> moves.look(other));
+    assertThrows(NoSuchProcessException.class, () -> moves.suspend(other, new Cancellation()));
+    assertEquals(ProcessState.LOCKED, checkpoints.inspect(one.pid()).state());
+    locked.unlock();
+    assertGoesOn(one);
+  }
+
+  @Test
+  void failureOfAnotherProcessIsNotThatOfTheOneThatWaits() {
+    SlotEvents events = new SlotEvents();
+    try (GpuSlot slot = open(HOUR, events)) {
+      slot.acquire(one.pid());
+      machine.faults(
+          Fault.in("cuCheckpointProcessCheckpoint").pid(one.pid()).answers(DRIVER_FAILS));
+      CompletableFuture<RunningProcess> turn =
+          CompletableFuture.supplyAsync(() -> slot.acquire(two.pid(), 1));
+      events.await(Kind.FAILED, one.pid(), 1);
+      two.kill();
+      CompletionException failed = assertThrows(CompletionException.class, turn::join);
+      assertInstanceOf(NoSuchProcessException.class, failed.getCause());
+      machine.clearFaults();
+    }
     assertGoesOn(one);
   }
 }

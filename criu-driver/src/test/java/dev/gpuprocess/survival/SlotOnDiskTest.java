@@ -2,15 +2,18 @@ package dev.gpuprocess.survival;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.GpuSlot;
 import dev.gpuprocess.ImageStore;
+import dev.gpuprocess.PoisonedProcessException;
 import dev.gpuprocess.contract.RequiresCriu;
 import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.fixtures.Counter;
+import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.Signal;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.fixtures.SimulatedGpu;
@@ -40,6 +43,7 @@ import org.junit.jupiter.api.io.TempDir;
 class SlotOnDiskTest {
 
   private static final Duration PATIENCE = Duration.ofSeconds(60);
+  private static final int OUT_OF_MEMORY = 2;
   private static final Duration HOUR = Duration.ofHours(1);
 
   private final SimulatedDriver machine;
@@ -219,6 +223,28 @@ class SlotOnDiskTest {
       image = Objects.requireNonNull(slot.remove(one.pid()).image());
       slot.remove(two.pid());
     }
+    assertEquals(one.pid(), checkpoints.open(image).resume().pid());
+    assertGoesOn(one, 101);
+  }
+
+  /** The image is all that is left of it, since it has not run. */
+  @Test
+  void imageOfAProcessThatCannotComeToItsGpu_stays() {
+    Path image;
+    try (GpuSlot slot = open(1)) {
+      sendOneToDisk(slot);
+      image = Objects.requireNonNull(find(slot, one).image());
+      machine.faults(Fault.in("cuCheckpointProcessRestore").pid(one.pid()).answers(OUT_OF_MEMORY));
+      assertThrows(PoisonedProcessException.class, () -> slot.acquire(one.pid(), 2));
+      machine.clearFaults();
+      awaitPlace(slot, two, Place.GPU);
+      assertGoesOn(two, 101);
+      assertEquals(1, slot.processes().size());
+    }
+    try (GpuSlot slot = open(1)) {
+      assertEquals(1, slot.processes().size());
+    }
+    one.kill();
     assertEquals(one.pid(), checkpoints.open(image).resume().pid());
     assertGoesOn(one, 101);
   }

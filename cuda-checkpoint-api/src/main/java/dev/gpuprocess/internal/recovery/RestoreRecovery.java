@@ -21,6 +21,7 @@ import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.state.GpuUsage;
 import dev.gpuprocess.internal.state.Journal;
 import dev.gpuprocess.internal.state.JournalEntry;
+import dev.gpuprocess.internal.state.ProcessHistory;
 import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.report.RecoveryOutcome;
 import java.nio.file.Path;
@@ -130,6 +131,26 @@ final class RestoreRecovery extends EntryRecovery {
     return ProcessTree.end(List.of(root), context.timeouts().call());
   }
 
+  /** Returns the history of a member that was restored and has not run, by its pid in the image. */
+  private ProcessHistory history(Optional<ManifestData> image, int pid) {
+    Path from = entry.image();
+    if (image.isEmpty() || from == null) {
+      return ProcessHistory.NONE;
+    }
+    ManifestData known = image.get();
+    return known.cudaProcesses().stream()
+        .filter(each -> each.pid() == pid)
+        .findFirst()
+        .map(
+            each ->
+                ProcessHistory.restored(
+                    from,
+                    new ProcessIdentity(pid, each.startTicks()),
+                    known.label(),
+                    known.machine()))
+        .orElse(ProcessHistory.NONE);
+  }
+
   /** Journals members without an entry; false if the driver reports no state for a member. */
   private boolean areJournalled(ProcessIdentity root, Optional<ManifestData> image) {
     Map<Integer, GpuUsage> held = new HashMap<>();
@@ -161,7 +182,8 @@ final class RestoreRecovery extends EntryRecovery {
                     each.held(),
                     null,
                     entry.log())
-                .below(ProcessKey.of(root)));
+                .below(ProcessKey.of(root))
+                .after(history(image, isolated ? each.key.pid() : each.pid())));
       }
     }
     Set<Integer> found =

@@ -33,6 +33,7 @@ public final class QueuedProcess {
   private long ticket;
 
   private boolean turn;
+  private long turns;
   private long turnBegan;
   private long quantumBegan;
 
@@ -96,13 +97,19 @@ public final class QueuedProcess {
     return wanted;
   }
 
-  long ticket() {
+  /** Returns its place among those of its priority. */
+  public long ticket() {
     return ticket;
   }
 
   /** Returns whether its turn has begun and not ended. It may not want its GPUs any more. */
   public boolean hasTurn() {
     return turn;
+  }
+
+  /** Returns the number of its present or last turn; turns count from 1. */
+  public long turn() {
+    return turns;
   }
 
   /** Returns whether a move of the process is under way. */
@@ -168,6 +175,7 @@ public final class QueuedProcess {
   /** Goes on with its turn after a swap that failed; the quantum is that of before. */
   public void beginAgain(long now) {
     turn = true;
+    turns++;
     turnBegan = now;
     succeeded(now);
   }

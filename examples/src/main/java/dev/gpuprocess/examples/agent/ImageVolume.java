@@ -120,9 +120,9 @@ final class ImageVolume implements BindableService {
         metrics.restore(
             () ->
                 request.getName().isEmpty()
-                    ? store
-                        .restoreNewest(restore, skipped -> LOG.warn("skipped {}", skipped))
-                        .resume(resume)
+                    ? store.withNewest(
+                        image -> image.resume(restore, resume),
+                        skipped -> LOG.warn("skipped {}", skipped))
                     : store.open(named(store, request.getName())).resume(restore, resume));
     jobs.restored(job, running.identity());
     return RestoredJob.newBuilder().setJobId(job).setPid(running.pid()).build();

@@ -62,8 +62,9 @@ final class Jobs {
     RUNNING,
     /** A verb is at work on one. */
     MOVING,
+    /** One of them at least is suspended, and a restore resumes those that are. */
     SAVED,
-    /** One cannot run again, or they are in different states. */
+    /** One cannot run again. */
     FAULTED
   }
 
@@ -163,11 +164,13 @@ final class Jobs {
     if (states.contains(State.MOVING)) {
       return State.MOVING;
     }
-    states.remove(State.IDLE);
-    if (states.isEmpty()) {
-      return State.IDLE;
+    if (states.contains(State.FAULTED)) {
+      return State.FAULTED;
     }
-    return states.size() == 1 ? states.iterator().next() : State.FAULTED;
+    if (states.contains(State.SAVED)) {
+      return State.SAVED;
+    }
+    return states.contains(State.RUNNING) ? State.RUNNING : State.IDLE;
   }
 
   private State state(long root) {

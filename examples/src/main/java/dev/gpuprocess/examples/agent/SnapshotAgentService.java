@@ -4,7 +4,6 @@ import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.GpuProcess;
 import dev.gpuprocess.RunningProcess;
-import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.examples.agent.Operations.Operation;
 import dev.gpuprocess.examples.agent.protocol.snapshot.AcceleratorStatus;
 import dev.gpuprocess.examples.agent.protocol.snapshot.BackendConfig;
@@ -173,11 +172,11 @@ final class SnapshotAgentService implements BindableService {
         done.add(machine.suspend(root, options));
       }
       return done.stream().mapToLong(SnapshotAgentService::bytes).sum();
-    } catch (GpuCheckpointException e) {
+    } catch (RuntimeException e) {
       for (CheckpointedProcess each : done) {
         try {
           RunningProcess unused = each.resume();
-        } catch (GpuCheckpointException alsoFailed) {
+        } catch (RuntimeException alsoFailed) {
           e.addSuppressed(alsoFailed);
         }
       }

@@ -51,6 +51,16 @@ public final class JobRun {
   /** The job is in the queue again; Slurm does not look at this code then. */
   public static final int REQUEUED = 75;
 
+  /** The reasons for which another node cannot restore the image either. */
+  private static final Set<ImageException.Reason> IMAGE_IS_BAD =
+      Set.of(
+          ImageException.Reason.CORRUPT,
+          ImageException.Reason.FORMAT,
+          ImageException.Reason.MISMATCH,
+          ImageException.Reason.MISSING,
+          ImageException.Reason.NOT_TRUSTED,
+          ImageException.Reason.PLUGIN);
+
   private static final int SIGNALLED = 128;
   private static final int SIGTERM = 15;
 
@@ -246,7 +256,7 @@ public final class JobRun {
   private int restoreFailed(GpuCheckpointException why) throws InterruptedException {
     log.accept(
         "job %s cannot be restored on %s: %s".formatted(job.id(), job.node(), why.getMessage()));
-    if (why instanceof ImageException) {
+    if (why instanceof ImageException image && IMAGE_IS_BAD.contains(image.reason())) {
       log.accept("the command is not started again from its beginning; see " + directory.images());
       return NOT_RESTORED;
     }
