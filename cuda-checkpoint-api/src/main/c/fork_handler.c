@@ -4,7 +4,6 @@
  * use, and each mapping by inaccessible memory, so that its addresses stay in use.
  * Only system calls are allowed here, since the parent may have several threads. */
 #include <fcntl.h>
-#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/mman.h>
@@ -16,7 +15,8 @@ static const char device[] = "/dev/nvidia";
 /* The simulated driver of the fixtures has its devices below directories with this name. */
 static const char simulated[] = "/libcuda-sim";
 
-enum { NAME = 4096, CHUNK = 8192 };
+/* A fork may be made on a small stack. The prefix of a path is enough. */
+enum { NAME = 512, ENTRIES = 1024, MAPS = 2048 };
 
 static int begins_with(const char *text, const char *wanted) {
   while (*wanted != 0 && *text == *wanted) {
@@ -52,7 +52,7 @@ static int number_of(const char *name) {
 }
 
 static void release_descriptors(int null) {
-  char entries[CHUNK] __attribute__((aligned(8)));
+  char entries[ENTRIES] __attribute__((aligned(8)));
   char target[NAME];
   int list = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (list < 0) return;
@@ -94,8 +94,9 @@ static void cover(const char *line) {
 
 /* The kernel returns whole lines, and continues after the last address if the mappings have changed. */
 static void release_mappings(void) {
-  char text[CHUNK];
+  char text[MAPS];
   size_t kept = 0;
+  int skips = 0; /* the rest of a line */
   int maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
   if (maps < 0) return;
   ssize_t got;
@@ -104,12 +105,18 @@ static void release_mappings(void) {
     for (size_t at = kept; at < length; at++) {
       if (text[at] != '\n') continue;
       text[at] = 0;
-      cover(text + line);
+      if (!skips) cover(text + line);
+      skips = 0;
       line = at + 1;
     }
     kept = length - line;
     for (size_t at = 0; at < kept; at++) text[at] = text[line + at];
-    if (kept == sizeof text - 1) kept = 0; /* no line is so long */
+    if (kept == sizeof text - 1) {
+      text[kept] = 0;
+      if (!skips) cover(text);
+      skips = 1;
+      kept = 0;
+    }
   }
   close(maps);
 }
@@ -122,6 +129,10 @@ static void in_child(void) {
   release_mappings();
 }
 
+/* What pthread_atfork of glibc calls. Weak, so that programs of other C libraries start, too, without this handler. */
+extern int __register_atfork(void (*)(void), void (*)(void), void (*)(void), void *) __attribute__((weak));
+extern void *__dso_handle __attribute__((visibility("hidden")));
+
 __attribute__((constructor)) static void begin(void) {
-  pthread_atfork(NULL, NULL, in_child);
+  if (__register_atfork != NULL) __register_atfork(NULL, NULL, in_child, __dso_handle);
 }

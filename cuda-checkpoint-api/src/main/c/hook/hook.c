@@ -181,7 +181,7 @@ static void *map(void *(*old)(void *, size_t, int, int, int, long), void *where,
   struct hook_data *h = data();
   int wanted = (flags & POPULATED_MEMORY) == POPULATED_MEMORY && (protection & PROT_WRITE) && where == NULL;
   if (!wanted || bytes == 0 || !is_restore_thread(h)) return old(where, bytes, protection, flags, file, offset);
-  uintptr_t made = prepared(h, bytes);
+  uintptr_t made = h->areas < HOOK_MOST_AREAS ? prepared(h, bytes) : 0; /* what is not recorded is truncated */
   int is_prepared = made != 0;
   if (!is_prepared) {
     /* Huge pages, if available, made when they are written. */

@@ -42,8 +42,16 @@ struct session {
   unsigned long long start; /* of its leader; 0 if unknown */
 };
 
+struct seen {
+  int pid;
+  unsigned long long start;
+};
+
 static struct process *found;
 static size_t processes, room;
+static struct seen *members; /* of the scan before */
+static size_t last_members, members_room;
+static bool scanned;
 static struct session *sessions;
 static size_t known, known_room;
 static int root_pid;
@@ -92,15 +100,39 @@ static void add_session(int id, unsigned long long start) {
   sessions[known++] = (struct session){id, start};
 }
 
-/* The id of a session is in use while a process is in the session. If its leader is another process than before, the old
- * session has ended, and the id belongs to another one, such as that of the restored job. */
+static bool was_member(const struct process *one) {
+  for (size_t each = 0; each < last_members; each++)
+    if (members[each].pid == one->pid && members[each].start == one->start) return true;
+  return false;
+}
+
+/* Whether a process that was a member before is in a session. */
+static bool goes_on(int session) {
+  for (size_t each = 0; each < processes; each++)
+    if (found[each].session == session && was_member(&found[each])) return true;
+  return false;
+}
+
+/* The id of a session is in use while a process is in the session. If its leader is another process than before, or is gone
+ * with all members, the old session has ended, and the id belongs to another one, such as that of the restored job. */
 static void forget_old_sessions(void) {
   size_t kept = 0;
   for (size_t each = 0; each < known; each++) {
     const struct process *leader = of_pid(sessions[each].id);
-    if (leader == NULL || leader->start == sessions[each].start) sessions[kept++] = sessions[each];
+    bool same = leader != NULL ? leader->start == sessions[each].start : !scanned || goes_on(sessions[each].id);
+    if (same) sessions[kept++] = sessions[each];
   }
   known = kept;
+}
+
+static void remember_members(void) {
+  last_members = 0;
+  for (size_t each = 0; each < processes; each++) {
+    if (!found[each].member) continue;
+    if (last_members == members_room) members = larger(members, &members_room, sizeof *members);
+    members[last_members++] = (struct seen){found[each].pid, found[each].start};
+  }
+  scanned = true;
 }
 
 static bool in_known_session(int id) {
@@ -112,8 +144,8 @@ static bool in_known_session(int id) {
 /* Finds the living members, and returns how many there are. */
 static size_t find_members(void) {
   processes = 0;
-  DIR *proc = opendir("/proc");
-  if (proc == NULL) exit(3);
+  DIR *proc;
+  while ((proc = opendir("/proc")) == NULL) poll(NULL, 0, ROUND_MS); /* no descriptor or memory is free now */
   const struct dirent *one;
   while ((one = readdir(proc)) != NULL) {
     if (!isdigit((unsigned char)one->d_name[0])) continue;
@@ -122,7 +154,7 @@ static size_t find_members(void) {
   }
   closedir(proc);
   forget_old_sessions();
-  size_t members = 0;
+  size_t count = 0;
   for (bool more = true; more;) {
     more = false;
     for (size_t each = 0; each < processes; each++) {
@@ -133,11 +165,12 @@ static size_t find_members(void) {
           (parent != NULL && parent->member)) {
         one->member = more = true;
         if (one->session == one->pid) add_session(one->pid, one->start);
-        if (one->alive) members++;
+        if (one->alive) count++;
       }
     }
   }
-  return members;
+  remember_members();
+  return count;
 }
 
 /* Returns a pidfd of a process that was found, or -1 if the process has ended. */
@@ -178,7 +211,7 @@ static void kill_all(void) {
     if (gone && find_members() > 0) poll(NULL, 0, ROUND_MS / 10);
   }
   if (left == 0 && orphaned) unlink(entry);
-  exit(0);
+  exit(left == 0 ? 0 : 4);
 }
 
 /* Opens pidfds of all living members, after the first entry; as many as possible. */
@@ -208,6 +241,9 @@ static void receive_order(bool ends_with_jvm) {
 int guard_job(int argc, char **argv) {
   if (argc != 4) return 2;
   if (chdir("/") != 0) return 3; /* keeps no directory of the JVM in use */
+  /* Who ends the JVM and the job by these must not end what ends the job with the JVM. */
+  static const int ignored[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+  for (size_t each = 0; each < sizeof ignored / sizeof *ignored; each++) signal(ignored[each], SIG_IGN);
   root_pid = atoi(argv[0]);
   root_start = strtoull(argv[1], NULL, 10);
   bool ends_with_jvm = strcmp(argv[2], "yes") == 0;

@@ -142,12 +142,12 @@ final class Guard {
   /**
    * Waits until it has exited, without a limit, and reaps it. To be called once.
    *
-   * @return false if it was killed
+   * @return false if it was killed or failed, so that processes of the session may live
    */
   boolean reap() throws NativeCallException {
     process.awaitEnd();
     try {
-      return process.reap().filter(status -> status.signal() > 0).isEmpty();
+      return process.reap().filter(status -> status.code() != 0).isEmpty();
     } finally {
       release();
     }

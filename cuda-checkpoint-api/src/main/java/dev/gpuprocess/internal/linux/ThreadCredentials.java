@@ -29,6 +29,12 @@ final class ThreadCredentials {
   private ThreadCredentials() {}
 
   /**
+   * The kernel clears this flag of the whole process when a thread changes its user, so it is read
+   * before the first change.
+   */
+  private static final long DUMPABLE = Libc.LIBRARY.syscall(SystemCalls.PRCTL, GET_DUMPABLE, 0, 0);
+
+  /**
    * Makes a system call.
    *
    * @param other the credentials to use; null for those of this JVM
@@ -46,12 +52,10 @@ final class ThreadCredentials {
     if (ours.user() != 0 && hasRightsToFiles()) {
       throw refused(other, "without CAP_DAC_OVERRIDE, or as root");
     }
-    // The kernel clears this flag of the whole process when a thread changes its user.
-    long dumpable = c.syscall(SystemCalls.PRCTL, GET_DUMPABLE, 0, 0);
     boolean isOther = take(c, other);
     long returned = isOther ? result(c.syscall(number, first, second, third, fourth, null)) : 0;
     boolean isBack = take(c, ours);
-    c.syscall(SystemCalls.PRCTL, SET_DUMPABLE, dumpable, 0);
+    c.syscall(SystemCalls.PRCTL, SET_DUMPABLE, DUMPABLE, 0);
     if (!isBack) {
       throw new IllegalStateException("a thread could not take its own credentials back");
     }

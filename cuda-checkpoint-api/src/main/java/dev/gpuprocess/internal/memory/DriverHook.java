@@ -424,6 +424,7 @@ public final class DriverHook {
           thread.call(SystemCall.CLONE, THREAD, top, 0, number, 0);
         } catch (RemoteCallException noMore) {
           if (i == 0) {
+            pages.started(0, threads);
             throw noMore;
           }
           LOG.debug("process {} may have only {} threads more", thread.pid(), i, noMore);

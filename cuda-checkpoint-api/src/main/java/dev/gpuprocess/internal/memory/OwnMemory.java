@@ -5,17 +5,20 @@ import dev.gpuprocess.internal.linux.CopyBuffers;
 import dev.gpuprocess.internal.linux.IoExecutor;
 import dev.gpuprocess.internal.linux.ProcessMemory;
 import dev.gpuprocess.internal.proc.AddressRange;
+import dev.gpuprocess.internal.proc.ControlGroup;
 import dev.gpuprocess.internal.proc.HostMemory;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.remote.RemoteCalls;
 import dev.gpuprocess.internal.remote.RemoteThread;
 import dev.gpuprocess.internal.remote.SystemCall;
 import dev.gpuprocess.internal.remote.UntraceableException;
+import dev.gpuprocess.internal.text.Bytes;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.OptionalLong;
 import java.util.concurrent.CompletableFuture;
 
 /**
@@ -44,11 +47,12 @@ public final class OwnMemory {
    *
    * @param ranges the mappings of the files
    * @throws UntraceableException if no call can be made in the process
-   * @throws IOException if a copy failed; the other pieces stay mapped from the files, with the
-   *     same bytes
+   * @throws IOException if the process may not have so much memory, or a copy failed; the other
+   *     pieces stay mapped from the files, with the same bytes
    */
   public static void give(ProcessIdentity process, List<AddressRange> ranges)
       throws IOException, UntraceableException {
+    requireRoom(process, ranges.stream().mapToLong(AddressRange::bytes).sum());
     for (AddressRange range : ranges) {
       for (long at = range.start(); at < range.end(); at += PIECE_BYTES) {
         AddressRange piece = new AddressRange(at, Math.min(range.end(), at + PIECE_BYTES));
@@ -57,6 +61,16 @@ public final class OwnMemory {
         }
         RemoteCalls.borrow(process, BORROWING, thread -> replace(thread, process, piece));
       }
+    }
+  }
+
+  /** The files may be charged to this JVM; the copies are to the process. */
+  private static void requireRoom(ProcessIdentity process, long bytes) throws IOException {
+    OptionalLong room = ControlGroup.memoryRoom(process.pid());
+    if (room.isPresent() && room.getAsLong() < bytes + SPARE_BYTES) {
+      throw new IOException(
+          "its control group allows the process only %s more memory"
+              .formatted(Bytes.text(Math.max(0, room.getAsLong()))));
     }
   }
 
@@ -69,16 +83,21 @@ public final class OwnMemory {
       thread.unmap(fresh, piece.bytes());
       throw e;
     }
+    move(thread, fresh, piece);
+    return true;
+  }
+
+  /** Moves memory, whose removal is the last exit call, over other memory in one step. */
+  static void move(RemoteThread thread, long fresh, AddressRange to)
+      throws IOException, UntraceableException {
     // After the move these addresses may belong to another mapping: do not unmap them later.
     thread.cancelExitCall();
     try {
-      thread.call(
-          SystemCall.MREMAP, fresh, piece.bytes(), piece.bytes(), MAYMOVE_FIXED, piece.start());
+      thread.call(SystemCall.MREMAP, fresh, to.bytes(), to.bytes(), MAYMOVE_FIXED, to.start());
     } catch (IOException e) {
-      thread.call(SystemCall.MUNMAP, fresh, piece.bytes());
+      thread.call(SystemCall.MUNMAP, fresh, to.bytes());
       throw e;
     }
-    return true;
   }
 
   private static void copy(ProcessMemory memory, AddressRange from, long to) throws IOException {

@@ -56,7 +56,7 @@ public final class SaveFiles implements AutoCloseable {
   private static final String PURPOSE = "memory";
   private static final String PREFIX = "gpuprocess-" + PURPOSE + "-";
 
-  private static final int PRIVATE_FIXED = 0x12;
+  private static final int MAP_PRIVATE = 0x2;
   private static final int MADV_DONTFORK = 10;
 
   private final ProcessIdentity process;
@@ -260,15 +260,19 @@ public final class SaveFiles implements AutoCloseable {
     try (PassedDescriptor passed = PassedDescriptor.pass(thread, descriptor)) {
       for (Mapping each : file.mappings()) {
         long bytes = each.addresses().bytes();
-        thread.call(
-            SystemCall.MMAP,
-            each.start(),
-            bytes,
-            Libc.PROT_READ_WRITE,
-            PRIVATE_FIXED,
-            passed.number(),
-            each.offset());
-        thread.call(SystemCall.MADVISE, each.start(), bytes, MADV_DONTFORK);
+        // Elsewhere first: an mmap that fails for want of memory may have unmapped what was there.
+        long fresh =
+            thread.call(
+                SystemCall.MMAP,
+                0,
+                bytes,
+                Libc.PROT_READ_WRITE,
+                MAP_PRIVATE,
+                passed.number(),
+                each.offset());
+        thread.callAtExit(SystemCall.MUNMAP, fresh, bytes);
+        thread.call(SystemCall.MADVISE, fresh, bytes, MADV_DONTFORK);
+        OwnMemory.move(thread, fresh, each.addresses());
       }
     } finally {
       Descriptors.close(descriptor);

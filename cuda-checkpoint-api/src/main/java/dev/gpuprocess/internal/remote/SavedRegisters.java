@@ -33,10 +33,13 @@ record SavedRegisters(Registers registers, Registers again, long mask) {
   /**
    * Calls that return EINTR because of a tracer, without effect: epoll_wait, epoll_pwait,
    * epoll_pwait2, rt_sigtimedwait, semop, semtimedop, io_getevents, io_pgetevents, and, if the
-   * socket has a timeout, read, recvfrom, recvmsg, accept, accept4.
+   * socket has a timeout, read, readv, recvfrom, recvmsg, recvmmsg, accept, accept4, connect,
+   * write, writev, sendto, sendmsg, sendmmsg.
    */
   private static final Set<Long> INTERRUPTED =
-      Set.of(232L, 281L, 441L, 128L, 65L, 220L, 208L, 333L, 0L, 45L, 47L, 43L, 288L);
+      Set.of(
+          232L, 281L, 441L, 128L, 65L, 220L, 208L, 333L, 0L, 19L, 45L, 47L, 299L, 43L, 288L, 42L,
+          1L, 20L, 44L, 46L, 307L);
 
   private static final long RESTART_SYSCALL = 219;
   private static final int MOVE = 5;

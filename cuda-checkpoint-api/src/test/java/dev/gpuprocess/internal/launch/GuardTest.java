@@ -4,17 +4,23 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.error.OperationTimedOutException;
+import dev.gpuprocess.fixtures.Signal;
 import dev.gpuprocess.fixtures.Workload;
 import dev.gpuprocess.internal.linux.PidDescriptor;
+import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.HashSet;
+import java.util.Set;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /** Guards that do not begin. */
 class GuardTest {
+
+  private static final Duration PATIENCE = Duration.ofSeconds(30);
 
   @TempDir private Path directory;
 
@@ -32,6 +38,28 @@ class GuardTest {
           "the guard of process %s did not begin within PT0S".formatted(root.pid()), message);
       assertTrue(idle.isAlive());
     }
+  }
+
+  /** As when a scheduler sends it to all processes of a job, this JVM among them. */
+  @Test
+  void aGuardIsNotEndedBySigterm() throws IOException {
+    try (Workload idle = Workload.idle();
+        PidDescriptor held = PidDescriptor.open((int) idle.pid())) {
+      ProcessIdentity root = ProcessIdentity.of(idle.pid()).orElseThrow();
+      Set<Integer> before = children();
+      Guard guard = Guard.start(root, held, true, directory.resolve("entry"), PATIENCE);
+      Set<Integer> started = children();
+      started.removeAll(before);
+      assertEquals(1, started.size(), started::toString);
+      Signal.send("TERM", started.iterator().next());
+      guard.detach();
+      assertTrue(guard.reap(), "it ended as it was told, not by the signal");
+      assertTrue(idle.isAlive());
+    }
+  }
+
+  private static Set<Integer> children() {
+    return new HashSet<>(ProcFs.descendants(ProcessHandle.current().pid()));
   }
 
   /** Returns the message of a start without any time; empty if the guard was quicker. */
