@@ -48,7 +48,7 @@ final class SlotDump {
   /** Finds out what became of the process. */
   private void settle(Throwable why, Deadline lasted) {
     Path image = process.image();
-    // What CRIU is about to end may still be alive, and what is unreadable may not.
+    // A process that CRIU is about to end may still be alive, and one that is unreadable may not.
     boolean isUnknown = why instanceof ImageKeptException;
     boolean lives = isUnknown || Unreadable.as(true, process.process()::isAlive);
     if (!lives && image != null && moves.mayHold(image)) {

@@ -170,9 +170,9 @@ public final class DumpOptions extends CriuCallOptions {
      * and no other process has the same descriptor (in a snapshot the process itself is one of
      * those others, as it still is on its GPU then); and when no system call can be made in it: it
      * is stopped, traced by another process or protected by seccomp, a 32-bit program, may not be
-     * traced by this JVM, or the machine is no x86_64. Children that have ended do not matter. The
-     * {@linkplain dev.gpuprocess.report.Step#note() note} of the step {@code release} says how many
-     * children, descriptors and mappings it was. Ignored by {@link
+     * traced by this JVM, or the machine is not an x86_64. Children that have ended do not matter.
+     * The {@linkplain dev.gpuprocess.report.Step#note() note} of the step {@code release} says how
+     * many children, descriptors and mappings it was. Ignored by {@link
      * dev.gpuprocess.spi.CriuDriver#dump}.
      *
      * @param releaseInheritedGpu the new value; false by default

@@ -131,7 +131,7 @@ public final class UntrustedPaths {
 
   /**
    * Works on a thread of its own: credentials belong to a thread, and a hung file system blocks it.
-   * What the work opened too late for the caller is closed.
+   * A file that the work opened too late for the caller is closed.
    */
   private static <T> T within(
       Duration limit, UntrustedPaths paths, IoFunction<UntrustedPaths, T> work) throws IOException {

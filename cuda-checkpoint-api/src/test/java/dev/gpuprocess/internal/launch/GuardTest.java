@@ -53,7 +53,7 @@ class GuardTest {
       assertEquals(1, started.size(), started::toString);
       Signal.send("TERM", started.iterator().next());
       guard.detach();
-      assertTrue(guard.reap(), "it ended as it was told, not by the signal");
+      assertTrue(guard.reap(), "it ended by the order, not by the signal");
       assertTrue(idle.isAlive());
     }
   }

@@ -182,7 +182,7 @@ public final class CriuFailureBuilder {
 
   /**
    * Returns the failure for an exception of a listener, in time to veto the operation or too late.
-   * What may succeed later stays so.
+   * A reason to try again later stays one.
    */
   public GpuCheckpointException thrownByListener(TreeOutcome outcome, Throwable thrown) {
     String why =
