@@ -71,7 +71,7 @@ public final class ProcFs {
     return eachTask(pid).toList();
   }
 
-  /** Reads the {@code stat} files of all threads of a process, each when it is asked for. */
+  /** Reads the {@code stat} files of all threads of a process, each on demand. */
   public static Stream<ProcStat> eachTask(long pid) {
     return threads(pid).stream().flatMap(thread -> task(pid, thread).stream());
   }

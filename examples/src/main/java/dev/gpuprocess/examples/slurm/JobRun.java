@@ -398,7 +398,7 @@ public final class JobRun {
 
   /**
    * Puts the job back into the queue. A controller that does not answer, as while it starts again,
-   * is asked until the grace is over: a job that ends is not requeued by Slurm.
+   * gets the question until the grace is over: a job that ends is not requeued by Slurm.
    *
    * @return whether SIGTERM is to be expected
    */
