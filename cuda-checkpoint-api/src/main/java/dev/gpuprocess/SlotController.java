@@ -178,10 +178,13 @@ final class SlotController {
       if (resumed != null) {
         return resumed;
       }
-      if (moves.look(process.process()) instanceof RunningProcess running) {
-        return running;
+      GpuProcess found = moves.look(process.process());
+      if (found instanceof RunningProcess now) {
+        return now;
       }
       // Its turn has ended since, or another controller has suspended it: it waits for the next.
+      Place place = SlotMoves.place(found);
+      LOG.debug("process {} is in {} although it had its turn", process.pid(), place);
       state.change(() -> requeue(process, turn));
     }
   }

@@ -11,6 +11,7 @@ import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.report.SlotEvent.Kind;
 import java.nio.file.Path;
+import java.util.Optional;
 
 /**
  * The way of a suspended process from host memory to disk. The record names the image before CRIU
@@ -48,9 +49,11 @@ final class SlotDump {
   /** Finds out what became of the process. */
   private void settle(Throwable why, Deadline lasted) {
     Path image = process.image();
-    // A process that CRIU is about to end may still be alive, and one that is unreadable may not.
-    boolean isUnknown = why instanceof ImageKeptException;
-    boolean lives = isUnknown || Unreadable.as(true, process.process()::isAlive);
+    Optional<Boolean> alive =
+        Unreadable.as(Optional.empty(), () -> Optional.of(process.process().isAlive()));
+    // A process that CRIU is about to end may still be alive.
+    boolean isUnknown = why instanceof ImageKeptException || alive.isEmpty();
+    boolean lives = isUnknown || alive.get();
     if (!lives && image != null && moves.mayHold(image)) {
       slot.dumped(process, lasted.elapsed());
       return;

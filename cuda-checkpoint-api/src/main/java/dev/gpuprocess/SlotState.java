@@ -270,8 +270,10 @@ final class SlotState implements AutoCloseable {
   void requireRecorded(QueuedProcess process) {
     change(
         () -> {
-          if (process.image() != null) {
-            notDumped(process);
+          Path image = process.image();
+          if (image != null) {
+            fallbacks.put(process, image);
+            process.setImage(null);
           }
           if (withImage.contains(process)) {
             save();
