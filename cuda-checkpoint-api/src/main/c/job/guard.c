@@ -241,7 +241,7 @@ static void receive_order(bool ends_with_jvm) {
 int guard_job(int argc, char **argv) {
   if (argc != 4) return 2;
   if (chdir("/") != 0) return 3; /* keeps no directory of the JVM in use */
-  /* Who ends the JVM and the job by these must not end what ends the job with the JVM. */
+  /* A scheduler sends these to the JVM, the job and the guard alike; the guard has to outlive the JVM. */
   static const int ignored[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
   for (size_t each = 0; each < sizeof ignored / sizeof *ignored; each++) signal(ignored[each], SIG_IGN);
   root_pid = atoi(argv[0]);
