@@ -129,7 +129,9 @@ public final class SlotDemo implements AutoCloseable {
   private Result run() throws IOException {
     long end = System.nanoTime() + Duration.ofSeconds(seconds).toNanos();
     long[] pids = turners.stream().mapToLong(Turner::pid).toArray();
-    startScheduler(pids);
+    // Later all of them may be suspended, and hold nothing.
+    long budget = budget();
+    startScheduler(pids, budget);
     turners.forEach(Turner::start);
     int kills = 0;
     // At least one kill, however short this is.
@@ -141,7 +143,7 @@ public final class SlotDemo implements AutoCloseable {
       if (System.nanoTime() > nextKill) {
         killScheduler();
         kills++;
-        startScheduler(new long[0]);
+        startScheduler(new long[0], budget);
         nextKill = System.nanoTime() + Duration.ofSeconds(10 + random.nextInt(20)).toNanos();
       }
     }
@@ -156,13 +158,13 @@ public final class SlotDemo implements AutoCloseable {
     return count("STARTED").get() > PROCESSES && count("DUMPED").get() > 0;
   }
 
-  private void startScheduler(long[] pids) throws IOException {
+  private void startScheduler(long[] pids, long budget) throws IOException {
     List<String> arguments = new ArrayList<>();
     arguments.add(machine.directory().toString());
     arguments.add(state().toString());
     arguments.add(images().toString());
     arguments.add(Long.toString(Math.max(200, seconds * 1000L / 150)));
-    arguments.add(Long.toString(budget()));
+    arguments.add(Long.toString(budget));
     for (long pid : pids) {
       arguments.add(Long.toString(pid));
     }
