@@ -51,7 +51,7 @@ static struct process *found;
 static size_t processes, room;
 static struct seen *members; /* of the scan before */
 static size_t last_members, members_room;
-static bool scanned;
+static bool watched; /* since the scan before, so that no session has ended and its id belongs to another one */
 static struct session *sessions;
 static size_t known, known_room;
 static int root_pid;
@@ -113,13 +113,16 @@ static bool goes_on(int session) {
   return false;
 }
 
-/* The id of a session is in use while a process is in the session. If its leader is another process than before, or is gone
- * with all members, the old session has ended, and the id belongs to another one, such as that of the restored job. */
+/* The id of a session is in use while a process is in the session. If its leader is another process than before, the old
+ * session has ended, and the id belongs to another one, such as that of the restored job. Without its leader it goes on if
+ * a member of before is in it, and also if it has been watched: it may have new members only. The root's own session is
+ * watched from the beginning. */
 static void forget_old_sessions(void) {
   size_t kept = 0;
   for (size_t each = 0; each < known; each++) {
-    const struct process *leader = of_pid(sessions[each].id);
-    bool same = leader != NULL ? leader->start == sessions[each].start : !scanned || goes_on(sessions[each].id);
+    int id = sessions[each].id;
+    const struct process *leader = of_pid(id);
+    bool same = leader != NULL ? leader->start == sessions[each].start : watched || id == root_pid || goes_on(id);
     if (same) sessions[kept++] = sessions[each];
   }
   known = kept;
@@ -132,7 +135,6 @@ static void remember_members(void) {
     if (last_members == members_room) members = larger(members, &members_room, sizeof *members);
     members[last_members++] = (struct seen){found[each].pid, found[each].start};
   }
-  scanned = true;
 }
 
 static bool in_known_session(int id) {
@@ -205,6 +207,7 @@ static void kill_all(void) {
   double end = now() + LONGEST_KILL_S;
   size_t left;
   while ((left = find_members()) > 0 && now() < end) {
+    watched = true;
     signal_all(SIGKILL);
     struct pollfd root = {ROOT, POLLIN, 0};
     bool gone = poll(&root, 1, ROUND_MS) > 0;
@@ -261,6 +264,7 @@ int guard_job(int argc, char **argv) {
   }
   /* The root has ended. The rest of the job may start more processes, which are found when one of these ends. */
   while (find_members() > 0) {
+    watched = true;
     size_t count = watch(&polled, &polled_room);
     polled[0] = (struct pollfd){CONTROL, POLLIN, 0};
     int seen = poll(polled, count, count == 1 ? ROUND_MS : -1);
