@@ -52,8 +52,7 @@ final class CriuCheckup {
 
   private static Finding versionOrWhyNot(CriuDriver criu) {
     try {
-      return new Finding(
-          Severity.OK, "CRIU", "version " + criu.version() + ", fit for this kernel", "");
+      return new Finding(Severity.OK, "CRIU", fit(criu.version()), "");
     } catch (GpuCheckpointException e) {
       return noDump(String.valueOf(e.getMessage()));
     }
@@ -61,6 +60,10 @@ final class CriuCheckup {
 
   private static Finding noDump(String why) {
     return new Finding(Severity.PROBLEM, "dump is not possible", why, "");
+  }
+
+  private static String fit(String version) {
+    return "version " + version + ", fit for this kernel";
   }
 
   void look() {
@@ -90,7 +93,7 @@ final class CriuCheckup {
         .query("CRIU", DEADLINE, criu::version)
         .ifPresent(
             version -> {
-              checkup.ok("CRIU", "version " + version + ", fit for this kernel");
+              checkup.ok("CRIU", fit(version));
               checkup
                   .query(
                       CHECK,

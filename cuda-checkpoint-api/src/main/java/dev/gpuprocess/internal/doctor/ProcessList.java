@@ -39,7 +39,6 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.concurrent.TimeoutException;
-import java.util.function.Function;
 import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -216,17 +215,13 @@ public final class ProcessList {
   }
 
   private static Look read(int pid) {
-    List<String> command = readable(pid, ProcFs::commandLine, List.of());
+    // Those of another user's process may not be readable.
+    List<String> command = Unreadable.as(List.of(), () -> ProcFs.commandLine(pid));
     return new Look(
         owner(pid),
         command.isEmpty() ? ProcFs.stat(pid).map(ProcStat::name).stream().toList() : command,
-        readable(pid, GpuFiles::isCudaMappedBy, false),
+        Unreadable.as(false, () -> GpuFiles.isCudaMappedBy(pid)),
         still(pid));
-  }
-
-  /** Reads a file that may not be readable, as that of another user's process. */
-  private static <T> T readable(int pid, Function<Integer, T> query, T otherwise) {
-    return Unreadable.as(otherwise, () -> query.apply(pid));
   }
 
   private static String owner(int pid) {

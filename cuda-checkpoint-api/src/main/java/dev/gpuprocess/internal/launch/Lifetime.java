@@ -28,7 +28,7 @@ final class Lifetime {
   private static final Duration NEXT_ATTEMPT = Duration.ofSeconds(1);
 
   /** The time that a killed process and its session may take to exit. */
-  private static final Duration KILL_LIMIT = Duration.ofSeconds(60);
+  static final Duration KILL_LIMIT = Duration.ofSeconds(60);
 
   /** The state of the root. */
   enum State {

@@ -43,9 +43,6 @@ final class Starter implements AutoCloseable {
   private static final int FAILED = 3;
   private static final int GO = 4;
 
-  /** The time that a killed process may take to exit. */
-  private static final Duration KILL_LIMIT = Duration.ofSeconds(60);
-
   private final LaunchOptions options;
   private final @Nullable RequestChannel requests;
   private final @Nullable CudaJobFile jobFile;
@@ -284,15 +281,15 @@ final class Starter implements AutoCloseable {
       // The command may be running, and have children.
       unused = guard.kill();
     }
-    if (held.awaitEnd(KILL_LIMIT)) {
+    if (held.awaitEnd(Lifetime.KILL_LIMIT)) {
       Optional<ExitStatus> unusedStatus = held.reap();
     }
     if (options.isolated()) {
       // A starter that was killed may have left a child whose pid it had not sent.
-      Orphans.awaitAndReap(starter, KILL_LIMIT);
+      Orphans.awaitAndReap(starter, Lifetime.KILL_LIMIT);
     }
     if (guard != null) {
-      unused = guard.awaitEnd(KILL_LIMIT);
+      unused = guard.awaitEnd(Lifetime.KILL_LIMIT);
     }
   }
 

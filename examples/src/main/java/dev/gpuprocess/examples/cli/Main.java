@@ -110,10 +110,10 @@ public final class Main {
    * reads nothing more.
    */
   private static void await(CountDownLatch done, Thread worker) {
-    boolean isStuck = false;
     try {
-      while (!done.await(FLUSH_MILLIS, TimeUnit.MILLISECONDS) && !(isStuck && isPrinting(worker))) {
-        isStuck = isPrinting(worker);
+      int printing = 0;
+      while (printing < 2 && !done.await(FLUSH_MILLIS, TimeUnit.MILLISECONDS)) {
+        printing = isPrinting(worker) ? printing + 1 : 0;
       }
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();

@@ -17,7 +17,6 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.Comparator;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
@@ -32,7 +31,6 @@ import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
 import java.util.function.Consumer;
 import java.util.function.Supplier;
-import java.util.stream.Stream;
 
 /**
  * A program that checks that programs which poll the driver survive suspends, a dump and a restore:
@@ -200,7 +198,7 @@ public final class GpuPollers {
             noted(checkpoints.process(pid.get()).suspend()).dump(image).restore();
         restored.accept(back.identity());
         back.resume();
-        delete(image); // one of each of many processes would fill the disk
+        Scratch.of(image).close(); // one of each of many processes would fill the disk
       }
       long began = System.nanoTime();
       noted(checkpoints.process(pid.get()).suspend()).resume();
@@ -209,16 +207,6 @@ public final class GpuPollers {
     }
     return String.format(
         Locale.ROOT, "%s suspends of %.2f s and a dump and restore", cycles, suspends / cycles);
-  }
-
-  private static void delete(Path image) {
-    try (Stream<Path> files = Files.walk(image)) {
-      for (Path file : files.sorted(Comparator.reverseOrder()).toList()) {
-        Files.delete(file);
-      }
-    } catch (IOException e) {
-      throw new UncheckedIOException(e);
-    }
   }
 
   private CheckpointedProcess noted(CheckpointedProcess suspended) {

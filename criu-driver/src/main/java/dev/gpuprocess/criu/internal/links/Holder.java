@@ -43,10 +43,7 @@ final class Holder {
 
   /** An {@code O_PATH} descriptor only names the file, and needs no permission to it. */
   private static boolean isNameOnly(int pid, int number) {
-    return ProcFs.read(pid, "fdinfo/" + number).stream()
-        .flatMap(String::lines)
-        .filter(line -> line.startsWith("flags:"))
-        .allMatch(line -> (Integer.parseInt(line.substring(6).strip(), 8) & Libc.O_PATH) != 0);
+    return (OpenFile.flags(pid, number).orElse(Libc.O_PATH) & Libc.O_PATH) != 0;
   }
 
   private static boolean hasMapped(int pid, FileNode file) {

@@ -3,6 +3,7 @@ package dev.gpuprocess.criu.internal.preflight;
 import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.internal.linux.Poll;
 import dev.gpuprocess.internal.linux.ProcessDescriptor;
+import dev.gpuprocess.internal.proc.OpenFile;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.External;
@@ -23,7 +24,6 @@ import java.util.regex.Pattern;
 final class PipeCheck {
 
   private static final Pattern PIPE = Pattern.compile("pipe:\\[(\\d{1,18})]");
-  private static final Pattern FLAGS = Pattern.compile("(?md)^flags:\\s*([0-7]{1,11})$");
   private static final int ACCESS = 3;
   private static final int READ = 0;
   private static final int WRITE = 1;
@@ -70,10 +70,7 @@ final class PipeCheck {
    * not reported.
    */
   private static int access(ResourceRef place) {
-    return place
-        .fdinfo(FLAGS)
-        .map(flags -> (int) (Long.parseLong(flags, 8) & ACCESS))
-        .orElse(ACCESS);
+    return OpenFile.flags(place.pid(), Integer.parseInt(place.handle())).orElse(ACCESS) & ACCESS;
   }
 
   void look(ResourceRef place, long inode) {
