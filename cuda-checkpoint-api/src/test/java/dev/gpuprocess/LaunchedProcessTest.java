@@ -10,8 +10,13 @@ import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.FixAndRetryException.Reason;
 import dev.gpuprocess.fixtures.Command;
+import dev.gpuprocess.fixtures.Signal;
+import dev.gpuprocess.internal.linux.NativeCallException;
+import dev.gpuprocess.internal.linux.PidDescriptor;
+import dev.gpuprocess.internal.linux.Ptrace;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.options.LaunchOptions;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
@@ -27,6 +32,7 @@ import java.util.Optional;
 import java.util.OptionalInt;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.concurrent.FutureTask;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
@@ -96,6 +102,42 @@ class LaunchedProcessTest {
     assertEquals(OptionalInt.of(9), killed.awaitExit(PATIENCE).orElseThrow().signal());
     assertEquals(OptionalInt.empty(), killed.exitCode());
     awaitReaped(coded.identity());
+  }
+
+  /** The kernel reports the stops and the end of a traced child to each thread that waits. */
+  @Test
+  @RequiresRoot("traces a process")
+  void aJobThatIsKilledWhileThisJvmTracesItKeepsItsSignal() throws Exception {
+    LaunchedProcess job = launch(LaunchOptions.builder("sleep", "1000"));
+    int pid = job.identity().pid();
+    FutureTask<Boolean> traced =
+        new FutureTask<>(
+            () -> {
+              Ptrace ptrace = new Ptrace();
+              ptrace.seize(pid);
+              ptrace.interrupt(pid);
+              assertTrue(Polling.until(PATIENCE, () -> ptrace.reportedStop(pid).isPresent()));
+              assertEquals(Optional.empty(), PidDescriptor.reapIfEnded(pid));
+              Signal.send("KILL", pid);
+              return Polling.until(PATIENCE, () -> hasEnded(ptrace, pid));
+            });
+    Thread tracer = new Thread(traced);
+    tracer.start();
+    tracer.join();
+
+    assertTrue(traced.get());
+    assertEquals(OptionalInt.of(9), job.awaitExit(PATIENCE).orElseThrow().signal());
+  }
+
+  private static boolean hasEnded(Ptrace ptrace, int pid) throws NativeCallException {
+    try {
+      return ptrace.reportedStop(pid).isEmpty() && !isAlive(pid);
+    } catch (NativeCallException e) {
+      if (e.isGone()) {
+        return true;
+      }
+      throw e;
+    }
   }
 
   /** Also not a zombie. */

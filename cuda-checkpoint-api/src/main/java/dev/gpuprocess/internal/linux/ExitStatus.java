@@ -20,6 +20,12 @@ public record ExitStatus(int code, int signal) {
   private static final int SIGNALLED = 128;
   private static final int LAST_SIGNAL = 64;
 
+  static ExitStatus of(ChildReport end) {
+    return end.code() == ChildReport.EXITED
+        ? new ExitStatus(end.status(), 0)
+        : new ExitStatus(-1, end.status());
+  }
+
   /** Returns the status of the command that a shell ran and whose status the shell returned. */
   public ExitStatus throughShell() {
     return signal == 0 && code > SIGNALLED && code <= SIGNALLED + LAST_SIGNAL

@@ -45,8 +45,6 @@ public final class Libc {
   public static final int MSG_NOSIGNAL = 0x4000;
   public static final int MSG_CMSG_CLOEXEC = 0x40000000;
 
-  static final int WNOHANG = 1;
-
   static final int EPERM = 1;
   public static final int ENOENT = 2;
   public static final int ESRCH = 3;

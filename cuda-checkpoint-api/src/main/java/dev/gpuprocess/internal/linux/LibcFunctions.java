@@ -107,8 +107,6 @@ public interface LibcFunctions {
 
   int waitid(int kind, int id, @Out byte[] answer, int options);
 
-  int waitpid(int task, @Out int[] status, int options);
-
   int setns(int descriptor, int type);
 
   int sched_setaffinity(int task, long bytes, @In byte[] mask);

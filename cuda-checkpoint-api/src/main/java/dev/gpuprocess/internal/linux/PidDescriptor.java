@@ -1,25 +1,11 @@
 package dev.gpuprocess.internal.linux;
 
 import dev.gpuprocess.internal.time.Durations;
-import java.nio.ByteBuffer;
-import java.nio.ByteOrder;
 import java.time.Duration;
 import java.util.Optional;
 
 /** A pidfd, which refers to one process even after its pid is reused. Needs Linux 5.4. */
 public final class PidDescriptor implements AutoCloseable {
-
-  private static final int P_PID = 1;
-  private static final int P_PIDFD = 3;
-  private static final int WEXITED = 4;
-
-  /** {@code siginfo_t}. */
-  private static final int INFO_BYTES = 128;
-
-  private static final int INFO_CODE = 8;
-  private static final int INFO_PID = 16;
-  private static final int INFO_STATUS = 24;
-  private static final int CLD_EXITED = 1;
 
   private final int descriptor;
 
@@ -68,37 +54,32 @@ public final class PidDescriptor implements AutoCloseable {
    * @return its exit status; empty when it is not a child of this JVM, or its status was not kept
    */
   public Optional<ExitStatus> reap() throws NativeCallException {
-    return reap(P_PIDFD, descriptor, WEXITED).filter(status -> !status.equals(ExitStatus.UNKNOWN));
+    return reap(ChildReport.P_PIDFD, descriptor, ChildReport.WEXITED)
+        .filter(status -> !status.equals(ExitStatus.UNKNOWN));
   }
 
   /**
    * Reaps a child if it has ended. Needs no descriptor.
    *
    * @param pid a child that no other thread waits for; the JDK reaps the children that it starts
-   * @return empty while it runs; {@link ExitStatus#UNKNOWN} when its status was not kept
+   * @return empty while it runs, traced or not; {@link ExitStatus#UNKNOWN} when its status was not
+   *     kept
    */
   public static Optional<ExitStatus> reapIfEnded(int pid) throws NativeCallException {
-    return reap(P_PID, pid, WEXITED | Libc.WNOHANG);
+    return reap(ChildReport.P_PID, pid, ChildReport.WEXITED | ChildReport.WNOHANG);
   }
 
+  /** The kernel also reports the stops of a child that a thread of this JVM traces. */
   private static Optional<ExitStatus> reap(int kind, int id, int options)
       throws NativeCallException {
-    ByteBuffer info = ByteBuffer.allocate(INFO_BYTES).order(ByteOrder.nativeOrder());
-    while (Libc.LIBRARY.waitid(kind, id, info.array(), options) != 0) {
-      int errno = Libc.errno();
-      if (errno == Libc.ECHILD) {
+    try {
+      return ChildReport.of(kind, id, options).filter(ChildReport::isEnd).map(ExitStatus::of);
+    } catch (NativeCallException e) {
+      if (e.errno() == Libc.ECHILD) {
         return Optional.of(ExitStatus.UNKNOWN);
       }
-      if (errno != Libc.EINTR) {
-        throw Libc.failure("waitid", errno);
-      }
+      throw e;
     }
-    if (info.getInt(INFO_PID) == 0) {
-      return Optional.empty();
-    }
-    int status = info.getInt(INFO_STATUS);
-    boolean exited = info.getInt(INFO_CODE) == CLD_EXITED;
-    return Optional.of(exited ? new ExitStatus(status, 0) : new ExitStatus(-1, status));
   }
 
   /**

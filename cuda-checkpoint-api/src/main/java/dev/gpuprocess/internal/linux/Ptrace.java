@@ -31,14 +31,15 @@ public final class Ptrace {
   private static final long GET_SYSCALL_USER_DISPATCH_CONFIG = 0x4211;
 
   private static final long O_TRACESYSGOOD = 1;
-  private static final int WALL = 0x40000000;
+  private static final int STOPS =
+      ChildReport.WSTOPPED | ChildReport.WNOHANG | ChildReport.WNOWAIT | ChildReport.ALL_TASKS;
+
   private static final int SIGNAL_SET = 8;
   private static final int LARGEST_REGISTERS = 1 << 14;
   private static final int IOVEC = LARGEST_REGISTERS;
   private static final int INSTRUCTION = 8;
 
   private final NativeMemory buffer = NativeMemory.of(LARGEST_REGISTERS + 16);
-  private final int[] status = new int[1];
   private final Consumer<String> before;
 
   /** Creates an instance for the thread that uses it. */
@@ -82,29 +83,28 @@ public final class Ptrace {
   }
 
   /**
-   * Returns the change of state of a task since the last call.
+   * Returns the stop that a task is in. The kernel keeps its report: a signal is delivered even if
+   * the tracer ends before it continues the task, and a child that is killed here leaves its exit
+   * status to the thread that waits for it.
    *
-   * @return empty without a change; else a status as {@code waitpid} returns it
+   * @return empty while the task runs, and after its end; else the signal, and above its eight bits
+   *     the event of ptrace
    * @throws NativeCallException when the task does not exist any more ({@link
    *     NativeCallException#isGone})
    */
-  public Optional<Integer> change(int task) throws NativeCallException {
-    int found = Libc.LIBRARY.waitpid(task, status, Libc.WNOHANG | WALL);
-    if (found == task) {
-      return Optional.of(status[0]);
+  public Optional<Integer> reportedStop(int task) throws NativeCallException {
+    try {
+      return ChildReport.of(ChildReport.P_PID, task, STOPS).map(ChildReport::status);
+    } catch (NativeCallException e) {
+      throw e.errno() == Libc.ECHILD ? Libc.failure("waitid " + task, Libc.ESRCH) : e;
     }
-    if (found < 0) {
-      int errno = Libc.errno();
-      throw Libc.failure("waitpid " + task, errno == Libc.ECHILD ? Libc.ESRCH : errno);
-    }
-    return Optional.empty();
   }
 
   /**
    * Returns the stop that a task is in, for the case that another thread of this JVM, which waits
-   * for any child, consumed the status.
+   * for any child, consumed its report.
    *
-   * @return empty when it is not stopped; else a status as {@code waitpid} would return it
+   * @return as {@link #reportedStop}
    */
   public Optional<Integer> stop(int task) {
     if (Libc.LIBRARY.ptrace(GETSIGINFO, task, 0, buffer.address()) != 0) {
@@ -113,7 +113,7 @@ public final class Ptrace {
     int signal = buffer.getInt(0);
     int code = buffer.getInt(8);
     boolean ours = code == (0x80 | 5) || code >> 8 == 128;
-    return Optional.of((ours ? code : signal) << 8 | 0x7f);
+    return Optional.of(ours ? code : signal);
   }
 
   /** Reads a set of registers of a stopped task. */

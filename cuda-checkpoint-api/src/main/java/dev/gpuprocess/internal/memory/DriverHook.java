@@ -62,11 +62,12 @@ public final class DriverHook {
   private static final int PR_SET_NAME = 15;
 
   /**
-   * CLONE_VM, FS, FILES, SIGHAND, THREAD and SYSVSEM, as for any thread; UNTRACED; CHILD_SETTID and
-   * CHILD_CLEARTID, which show whether the thread has ended.
+   * CLONE_VM, FS, FILES, SIGHAND, THREAD and SYSVSEM, as for any thread; UNTRACED; PARENT_SETTID
+   * and CHILD_CLEARTID, which show whether the thread has ended. The number is there before the
+   * thread runs, so a controller that is killed between two calls leaves a complete record.
    */
   private static final long THREAD =
-      0x100 | 0x200 | 0x400 | 0x800 | 0x10000 | 0x40000 | 0x800000 | 0x1000000 | 0x200000;
+      0x100 | 0x200 | 0x400 | 0x800 | 0x10000 | 0x40000 | 0x800000 | 0x100000 | 0x200000;
 
   private final ProcessIdentity process;
   private final HookPages pages;
@@ -149,7 +150,7 @@ public final class DriverHook {
         return true;
       }
     }
-    return !pages.threads().isEmpty() || pages.region().isPresent();
+    return !pages.threads().isEmpty() || pages.region().isPresent() || pages.stacks().isPresent();
   }
 
   /** Finds the hook whose pages are in a process, set or not. */
@@ -267,7 +268,7 @@ public final class DriverHook {
    * @throws IOException if a call failed
    */
   public void remove() throws UntraceableException, IOException {
-    Set<Integer> ending = threads();
+    Set<Integer> ending = pages.threads();
     RemoteCalls.borrow(
         process,
         BORROWING,
@@ -288,17 +289,6 @@ public final class DriverHook {
           pages.forgetMemory();
           return true;
         });
-  }
-
-  /** Returns the numbers of the running threads, as soon as all of them have one. */
-  private Set<Integer> threads() throws NativeCallException {
-    try (Polling polling = new Polling(ENDING)) {
-      Set<Integer> numbers = pages.threads();
-      while (numbers.contains(HookPages.NO_NUMBER_YET) && polling.pause()) {
-        numbers = pages.threads();
-      }
-      return numbers;
-    }
   }
 
   private boolean haveEnded() throws NativeCallException {
@@ -421,14 +411,13 @@ public final class DriverHook {
         memory.write(top, bytes(pages.worker()));
         long number = pages.threadNumber(i);
         try {
-          thread.call(SystemCall.CLONE, THREAD, top, 0, number, 0);
+          thread.call(SystemCall.CLONE, THREAD, top, number, number, 0);
         } catch (RemoteCallException noMore) {
+          pages.started(i);
           if (i == 0) {
-            pages.started(0, threads);
             throw noMore;
           }
           LOG.debug("process {} may have only {} threads more", thread.pid(), i, noMore);
-          pages.started(i, threads);
           return;
         }
       }

@@ -45,9 +45,6 @@ record HookPages(
 
   static final int MOST_THREADS = 64;
 
-  /** Stands for the number of a thread that has not begun to run. */
-  static final int NO_NUMBER_YET = -1;
-
   private static final long MAGIC = 0x326b_6f6f_4855_5047L; // "GPUHook2"
   private static final int ORIGINALS = 8;
   private static final int SLOTS = 40;
@@ -203,9 +200,6 @@ record HookPages(
         .putLong(STACKS, stacks.start())
         .putLong(STACK_BYTES, stacks.bytes())
         .putInt(RUNNING, threads);
-    for (int i = 0; i < threads; i++) {
-      data.putInt(THREADS + i * Integer.BYTES, NO_NUMBER_YET); // the kernel writes it
-    }
     if (!saves) {
       ByteBuffer before = read();
       data.putInt(AREAS, before.getInt(AREAS));
@@ -221,10 +215,7 @@ record HookPages(
   }
 
   /** Records that fewer threads were started than planned. */
-  void started(int threads, int planned) throws NativeCallException {
-    for (int i = threads; i < planned; i++) {
-      writeInt(THREADS + i * Integer.BYTES, 0);
-    }
+  void started(int threads) throws NativeCallException {
     writeInt(RUNNING, threads);
     writeInt(PARTICIPANTS, threads + 1);
   }
@@ -241,10 +232,7 @@ record HookPages(
         ByteBuffer.allocate(Integer.BYTES).order(ByteOrder.LITTLE_ENDIAN).putInt(value).array());
   }
 
-  /**
-   * Returns the numbers that the running threads of the hook have in the process's pid namespace.
-   * {@link #NO_NUMBER_YET} stands for threads that have not begun to run.
-   */
+  /** Returns the numbers of the hook's threads in the process's pid namespace. */
   Set<Integer> threads() throws NativeCallException {
     ByteBuffer data = read();
     Set<Integer> numbers = new HashSet<>();

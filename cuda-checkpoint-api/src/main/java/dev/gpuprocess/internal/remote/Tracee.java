@@ -131,12 +131,12 @@ final class Tracee {
     long pause = PAUSE;
     while (true) {
       boolean late = System.nanoTime() - patience > 0;
-      Optional<Integer> status = ptrace.change(task);
-      if (status.isEmpty() && late) {
-        status = ptrace.stop(task);
+      Optional<Integer> stop = ptrace.reportedStop(task);
+      if (stop.isEmpty() && late) {
+        stop = ptrace.stop(task);
       }
-      if (status.isPresent()) {
-        return classify(status.get());
+      if (stop.isPresent()) {
+        return classify(stop.get());
       }
       if (deadline.passed()) {
         throw new UntraceableException(
@@ -164,12 +164,9 @@ final class Tracee {
     return ProcFs.task(pid, task).filter(thread -> !thread.isDead()).isEmpty();
   }
 
-  private Stop classify(int status) throws UntraceableException {
-    if ((status & 0xff) != 0x7f) {
-      throw gone();
-    }
-    signal = status >> 8 & 0xff;
-    if (status >> 16 == EVENT_STOP) {
+  private Stop classify(int stop) {
+    signal = stop & 0xff;
+    if (stop >> 8 == EVENT_STOP) {
       return signal == Signals.SIGTRAP ? Stop.TRAP : Stop.GROUP;
     }
     return signal == SYSTEM_CALL_TRAP ? Stop.SYSTEM_CALL : Stop.SIGNAL;

@@ -170,6 +170,20 @@ class DriverHookTest {
     assertEquals(WHOLE, pattern.verify());
   }
 
+  /** Also of those that have not begun to run: a controller may be killed at this moment. */
+  @Test
+  void numbersOfTheThreads_areThereAtOnce() throws Exception {
+    lock();
+    DriverHook hook = DriverHook.set(process, List.of(), 8, true);
+    HookPages pages = HookPages.in(new ProcessMemory(pid), ProcFs.memory(pid)).orElseThrow();
+    Set<Integer> numbers = pages.threads();
+    assertEquals(8, numbers.size(), numbers.toString());
+    assertTrue(numbers.stream().allMatch(number -> number > 0), numbers.toString());
+    hook.remove();
+    assertEquals(Set.of(), pages.threads());
+    unlock();
+  }
+
   private boolean isInHook(long address) {
     return HookPages.codePages(ProcFs.memory(pid)).contains(address & -HookPages.PAGE);
   }

@@ -220,7 +220,9 @@ class RemoteCallsTest {
           new Thread(
               () -> {
                 while (!over.get()) {
-                  if (libc.waitpid(captive.task(), new int[1], 0x40000001) > 0) {
+                  byte[] report = new byte[128];
+                  // P_PID; __WALL, WSTOPPED, WNOHANG
+                  if (libc.waitid(1, captive.task(), report, 0x40000003) == 0 && report[8] != 0) {
                     taken.incrementAndGet();
                   }
                 }

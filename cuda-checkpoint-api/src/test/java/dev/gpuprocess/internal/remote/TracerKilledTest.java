@@ -10,9 +10,11 @@ import dev.gpuprocess.internal.linux.Descriptors;
 import dev.gpuprocess.internal.linux.NativeCallException;
 import dev.gpuprocess.internal.linux.Ptrace;
 import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.concurrent.FutureTask;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.Tag;
@@ -147,6 +149,27 @@ class TracerKilledTest {
       // On its way back into sigsuspend it has its own mask for a moment.
       waitAgain.run();
       assertEquals(blocked, blocked(captive));
+    }
+  }
+
+  @Test
+  void aSignalThatTheTracerHasSeenIsDelivered() throws Exception {
+    try (Captive captive = Captive.startInFirstThread("sigsuspend")) {
+      Workload.await(() -> call(captive).startsWith("130 "), "it to wait");
+      FutureTask<Boolean> seen =
+          new FutureTask<>(
+              () -> {
+                Ptrace ptrace = new Ptrace();
+                ptrace.seize(captive.task());
+                captive.signal("USR1");
+                return Polling.until(LIMIT, () -> ptrace.reportedStop(captive.task()).isPresent());
+              });
+      Thread tracer = new Thread(seen);
+      tracer.start();
+      tracer.join();
+
+      assertTrue(seen.get());
+      Workload.await(() -> captive.value() == 1, "the handler");
     }
   }
 
