@@ -106,23 +106,23 @@ static bool was_member(const struct process *one) {
   return false;
 }
 
-/* Whether a process that was a member before is in a session. */
-static bool goes_on(int session) {
+/* Whether a process is in a session, and was a member before if the session was not watched. */
+static bool goes_on(int session, bool was_watched) {
   for (size_t each = 0; each < processes; each++)
-    if (found[each].session == session && was_member(&found[each])) return true;
+    if (found[each].session == session && (was_watched || was_member(&found[each]))) return true;
   return false;
 }
 
-/* The id of a session is in use while a process is in the session. If its leader is another process than before, the old
- * session has ended, and the id belongs to another one, such as that of the restored job. Without its leader it goes on if
- * a member of before is in it, and also if it has been watched: it may have new members only. The root's own session is
- * watched from the beginning. */
+/* The id of a session is in use while a process is in the session. If no process is in it, or its leader is another one
+ * than before, the old session has ended, and the id may belong to another one, such as that of the restored job. Without
+ * its leader it goes on if a member of before is in it, and also if it has been watched: it may have new members only. The
+ * root's own session is watched from the beginning. */
 static void forget_old_sessions(void) {
   size_t kept = 0;
   for (size_t each = 0; each < known; each++) {
     int id = sessions[each].id;
     const struct process *leader = of_pid(id);
-    bool same = leader != NULL ? leader->start == sessions[each].start : watched || id == root_pid || goes_on(id);
+    bool same = leader != NULL ? leader->start == sessions[each].start : goes_on(id, watched || id == root_pid);
     if (same) sessions[kept++] = sessions[each];
   }
   known = kept;

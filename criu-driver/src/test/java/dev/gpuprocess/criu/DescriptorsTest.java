@@ -62,6 +62,15 @@ class DescriptorsTest {
         said);
   }
 
+  @Test
+  void launchFailsWithATypeAndLeavesNoProcess(@TempDir Path directory) {
+    String said = starved(DescriptorlessLaunch.class, List.of(directory.toString()));
+    assertTrue(said.contains(DescriptorlessLaunch.REFUSED), said);
+    assertTrue(
+        Integer.parseInt(said.replaceAll("(?s).*" + DescriptorlessLaunch.REFUSED, "").strip()) > 3,
+        said);
+  }
+
   /** A reader of "corrupt" would delete the image. */
   @Test
   @OutsideUse("A6")

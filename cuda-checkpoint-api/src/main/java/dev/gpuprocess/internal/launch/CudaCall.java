@@ -81,18 +81,15 @@ public final class CudaCall {
   }
 
   private static byte[] receive(PacketSocketPair socket, int child) throws NativeCallException {
-    try (PidDescriptor held = PidDescriptor.open(child)) {
-      try {
-        while (true) {
-          Optional<byte[]> message = socket.receive(Durations.LONGEST);
-          if (message.isPresent()) {
-            return message.get();
-          }
+    try {
+      while (true) {
+        Optional<byte[]> message = socket.receive(Durations.LONGEST);
+        if (message.isPresent()) {
+          return message.get();
         }
-      } finally {
-        held.awaitEnd();
-        Optional<ExitStatus> unused = held.reap();
       }
+    } finally {
+      ExitStatus unused = PidDescriptor.awaitAndReap(child);
     }
   }
 

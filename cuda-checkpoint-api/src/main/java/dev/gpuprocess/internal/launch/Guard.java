@@ -71,7 +71,7 @@ final class Guard {
               variable -> false,
               List.of(socket.theirs(), ChildStart.NOWHERE, ChildStart.NOWHERE, held.number()),
               socket);
-      Guard guard = new Guard(socket, PidDescriptor.open(pid));
+      Guard guard = new Guard(socket, PidDescriptor.ofChild(pid));
       Optional<byte[]> answer = socket.receive(limit);
       if (answer.isPresent() && answer.get().length == 1 && answer.get()[0] == READY) {
         return guard;

@@ -221,7 +221,7 @@ final class Starter implements AutoCloseable {
 
   private Started begin(PacketSocketPair socket, int starter) throws IOException {
     int pid = starter;
-    PidDescriptor held = PidDescriptor.open(starter);
+    PidDescriptor held = PidDescriptor.ofChild(starter);
     ProcessIdentity root = null;
     Guard guard = null;
     try {

@@ -1,11 +1,15 @@
 package dev.gpuprocess.internal.linux;
 
+import dev.gpuprocess.internal.proc.Signals;
 import dev.gpuprocess.internal.time.Durations;
+import dev.gpuprocess.internal.time.Polling;
 import java.time.Duration;
 import java.util.Optional;
 
 /** A pidfd, which refers to one process even after its pid is reused. Needs Linux 5.4. */
 public final class PidDescriptor implements AutoCloseable {
+
+  private static final Duration KILL_LIMIT = Duration.ofMinutes(1);
 
   private final int descriptor;
 
@@ -22,6 +26,22 @@ public final class PidDescriptor implements AutoCloseable {
   public static PidDescriptor open(int pid) throws NativeCallException {
     return new PidDescriptor(
         Libc.check(Libc.LIBRARY.syscall(SystemCalls.PIDFD_OPEN, pid, 0, 0), "pidfd_open " + pid));
+  }
+
+  /**
+   * Opens a pidfd of a child that was just started. A child without one is killed and reaped, so
+   * that nothing of it stays.
+   *
+   * @param pid a child that was not reaped
+   */
+  public static PidDescriptor ofChild(int pid) throws NativeCallException {
+    try {
+      return open(pid);
+    } catch (NativeCallException e) {
+      Libc.LIBRARY.kill(pid, Signals.SIGKILL);
+      boolean unused = Polling.until(KILL_LIMIT, () -> reapIfEnded(pid).isPresent());
+      throw e;
+    }
   }
 
   /** Returns the descriptor. */
@@ -67,6 +87,16 @@ public final class PidDescriptor implements AutoCloseable {
    */
   public static Optional<ExitStatus> reapIfEnded(int pid) throws NativeCallException {
     return reap(ChildReport.P_PID, pid, ChildReport.WEXITED | ChildReport.WNOHANG);
+  }
+
+  /**
+   * Waits until a child has ended, without a limit, and reaps it. Needs no descriptor.
+   *
+   * @param pid a child that no thread of this JVM traces
+   * @return its exit status, {@link ExitStatus#UNKNOWN} when it was not kept
+   */
+  public static ExitStatus awaitAndReap(int pid) throws NativeCallException {
+    return reap(ChildReport.P_PID, pid, ChildReport.WEXITED).orElse(ExitStatus.UNKNOWN);
   }
 
   /** The kernel also reports the stops of a child that a thread of this JVM traces. */
