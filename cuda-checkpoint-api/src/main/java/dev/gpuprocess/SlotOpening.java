@@ -119,7 +119,10 @@ final class SlotOpening {
       }
       return live;
     }
-    return image != null && moves.mayHold(image) ? Optional.of(onDisk(entry, image)) : live;
+    // A disk that is not mounted now may hold the image of a process that was sent to disk.
+    return image != null && (entry.isOnDisk() || moves.mayHold(image))
+        ? Optional.of(onDisk(entry, image))
+        : live;
   }
 
   private static Optional<ProcessIdentity> itself(Entry entry) {

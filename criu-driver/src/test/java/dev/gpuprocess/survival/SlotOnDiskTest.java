@@ -120,6 +120,32 @@ class SlotOnDiskTest {
     }
   }
 
+  /** As when the disk is not mounted after a boot. */
+  @Test
+  void processWhoseImageIsNotThere_staysInTheQueue() throws IOException {
+    try (GpuSlot slot = open(1)) {
+      sendOneToDisk(slot);
+    }
+    Path images = store().directory();
+    Path elsewhere = directory.resolve("elsewhere");
+    Files.move(images, elsewhere);
+    try (GpuSlot slot = open(Long.MAX_VALUE)) {
+      slot.enqueue(one.pid(), 2);
+      assertTrue(
+          Polling.until(
+              PATIENCE, () -> events.stream().anyMatch(each -> each.kind() == Kind.FAILED)));
+      assertEquals(Place.DISK, find(slot, one).place());
+      awaitPlace(slot, two, Place.GPU);
+      assertGoesOn(two, 101);
+    }
+    Files.delete(images); // the store has made an empty one
+    Files.move(elsewhere, images);
+    try (GpuSlot slot = open(1)) {
+      slot.acquire(one.pid(), 2);
+      assertGoesOn(one, 101);
+    }
+  }
+
   @Test
   void processThatCannotBeDumpedStaysInHostMemory() throws IOException {
     try (GpuSlot slot = open(1)) {

@@ -72,6 +72,11 @@ public final class SlotRecord implements AutoCloseable {
           process.image());
     }
 
+    /** Returns whether the process was sent to disk, and did not come back. */
+    public boolean isOnDisk() {
+      return boot.isEmpty();
+    }
+
     /** Returns whether its pid and start time are those of a process since the last boot. */
     public boolean isOfThisBoot() {
       return boot.equals(ProcessKey.boot());
