@@ -425,17 +425,26 @@ final class SlotController {
     dumping = false;
   }
 
+  /** No swap waits for the removal of images. */
   private void ending(Runnable work, Runnable end) {
     try {
-      work.run();
+      try {
+        work.run();
+      } finally {
+        state.change(
+            () -> {
+              end.run();
+              state.trySave();
+              state.signal();
+            });
+      }
+      state.removeObsolete();
     } catch (RuntimeException | Error e) {
       LOG.warn("slot {} goes on", set.name, e);
     } finally {
       state.change(
           () -> {
-            end.run();
             underWay--;
-            state.trySave();
             state.signal();
           });
     }

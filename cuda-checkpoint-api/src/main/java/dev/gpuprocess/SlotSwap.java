@@ -56,7 +56,6 @@ final class SlotSwap {
     if (in != null && !tried(in, true, () -> resume(in, by, false))) {
       bringBack();
     }
-    slot.removeObsolete();
   }
 
   /**

@@ -161,18 +161,26 @@ final class TimeSliceService implements BindableService, AutoCloseable {
     return groups.computeIfAbsent(id, name -> new Group(machine.slot("agent-" + name), metrics));
   }
 
+  /** A job may have its turn from the agent that ran here before: the queue of that one goes on. */
+  private Group reopened(String id, String job) {
+    jobs.root(job, List.of()); // the job exists
+    return group(id);
+  }
+
   private Group known(String id) {
     return Optional.ofNullable(groups.get(id))
         .orElseThrow(
             () ->
                 Status.NOT_FOUND
-                    .withDescription("no job has acquired this group here")
+                    .withDescription("no job has acquired this group since the agent was started")
                     .asRuntimeException());
   }
 
   private YieldResponse yieldTurn(YieldRequest request) {
     String job = Jobs.name(request.getJobId());
-    Group group = known(request.getGroupId());
+    Group group =
+        Optional.ofNullable(groups.get(request.getGroupId()))
+            .orElseGet(() -> reopened(request.getGroupId(), job));
     SlotProcess holder =
         group
             .process(job, jobs)

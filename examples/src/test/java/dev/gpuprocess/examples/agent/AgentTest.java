@@ -495,6 +495,26 @@ class AgentTest {
   }
 
   @Test
+  void aTurnGoesOnWhenTheAgentIsStartedAgain(Counter first, SimulatedDriver driver)
+      throws IOException {
+    try (Counter second = driver.start(Counter.launch())) {
+      inTwoPods(first, second);
+      assertTrue(client.acquire("group", "first").getSuccess());
+      stop();
+      agent = agent();
+      client = new PeerClient(agent.port(), SECRET);
+
+      assertEquals(
+          Status.Code.FAILED_PRECONDITION, refused(() -> client.yieldTurn("group", "unknown")));
+      assertEquals(
+          Status.Code.PERMISSION_DENIED, refused(() -> client.yieldTurn("group", "second")));
+      assertTrue(client.yieldTurn("group", "first").getSuccess());
+      assertTrue(client.acquire("group", "second", Duration.ofSeconds(30)).getSuccess());
+      assertEquals(101, second.increment());
+    }
+  }
+
+  @Test
   void aDeadlineEndsTheWaitForATurn(Counter first, SimulatedDriver driver) throws IOException {
     try (Counter second = driver.start(Counter.launch())) {
       inTwoPods(first, second);
