@@ -299,11 +299,14 @@ public final class RunningDump {
   }
 
   private ImageDirectory published(Paused paused) {
+    ImageWriting image = paused.image();
     try {
-      return paused.image().publish();
+      ImageDirectory made = image.publish();
+      image.requireNotLost();
+      return made;
     } catch (GpuCheckpointException e) {
       // The lock was released: another verb may have ended the process.
-      if (tree.mayLive()) {
+      if (!image.mayBeLost() && tree.mayLive()) {
         e.leftAt(
             new Failure(
                 verb,
