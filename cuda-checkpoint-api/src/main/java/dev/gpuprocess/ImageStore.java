@@ -11,6 +11,8 @@ import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.dump.DumpedImage;
 import dev.gpuprocess.internal.image.ImageDirectory;
 import dev.gpuprocess.internal.image.ImageNaming;
+import dev.gpuprocess.internal.image.ImagePlace;
+import dev.gpuprocess.internal.image.ImageTarget;
 import dev.gpuprocess.internal.image.Retention;
 import dev.gpuprocess.internal.image.StoreDirectory;
 import dev.gpuprocess.internal.image.VerificationCache;
@@ -20,7 +22,6 @@ import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.options.RetentionPolicy;
 import java.io.IOException;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.InstantSource;
 import java.util.ArrayList;
@@ -479,15 +480,17 @@ public final class ImageStore {
    * Makes the directory if it does not exist.
    *
    * @throws ImageException with reason DIRECTORY when it cannot be made
+   * @throws ImageException with reason DISK_FULL when the file system is full
    */
   void make() {
     try {
-      Files.createDirectories(directory());
+      Path unused = ImagePlace.of(directory().resolve("image"));
     } catch (IOException e) {
-      throw new ImageException(
-          ImageException.Reason.DIRECTORY,
-          "no images can be kept in %s, which cannot be made: %s".formatted(directory(), e),
+      throw ImageTarget.failed(
           Failure.of("snapshot", 0),
+          ImageException.Reason.DIRECTORY,
+          "no images can be kept in %s, which cannot be made: %s"
+              .formatted(directory(), ImagePlace.reason(e)),
           e);
     }
   }

@@ -174,8 +174,8 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
    * the exception is of the type that is listed here, says that the process runs on, and has {@link
    * dev.gpuprocess.cuda.ProcessState#RUNNING} as its state afterwards. When the controller is
    * killed {@link GpuCheckpoints#recover()} removes what is left. When the driver cannot bring the
-   * process back, the image is made all the same before this throws, as it may be all that is left
-   * of the process.
+   * process back, or CRIU may have ended it, the image is made all the same before this throws, as
+   * it may be all that is left of the process: without a deadline, and not cancellable.
    *
    * @param directory where the image will be; see {@link CheckpointedProcess#dump(Path)}
    * @param options how to dump; the process is left running in any case. The deadline is that of
@@ -187,6 +187,10 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
    * @throws dev.gpuprocess.error.OperationCancelledException when it was cancelled, or this thread
    *     was interrupted while the driver waited for GPU work. When that was so before it began,
    *     nothing is touched
+   * @throws dev.gpuprocess.error.NoSuchProcessException when the process ended before or during the
+   *     snapshot; its image stays if CRIU had written all of it
+   * @throws dev.gpuprocess.error.ImageKeptException when CRIU failed after it had written the
+   *     image, and it is unknown whether the process is still alive
    * @throws dev.gpuprocess.error.GpuCheckpointException as {@link #suspend(Duration)}, {@link
    *     CheckpointedProcess#dump(Path, DumpOptions)} and {@link CheckpointedProcess#resume()}
    */

@@ -19,10 +19,14 @@ import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.fixtures.SimulatedGpu;
 import dev.gpuprocess.internal.cuda.LibCuda;
+import dev.gpuprocess.internal.linux.DirectoryMaker;
+import dev.gpuprocess.internal.linux.DurableFiles;
 import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.state.GpuUsage;
 import dev.gpuprocess.internal.state.Journal;
+import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.options.Timeouts;
+import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.report.RecoveryOutcome;
 import java.io.File;
 import java.io.IOException;
@@ -95,6 +99,57 @@ record ForgedEntriesTest(SimulatedDriver machine, GpuCheckpoints checkpoints, Co
       writeRestore((int) half.pid(), log);
       assertEquals(List.of(RecoveryOutcome.HALF_RESTORED_ENDED), recover());
       assertTrue(half.waitFor(30, SECONDS));
+    } finally {
+      half.destroyForcibly().waitFor();
+    }
+  }
+
+  /** A recovery of another state directory must not remove the log, which alone shows the fault. */
+  @Test
+  void restoreEntry_afterARecoveryOfAnotherStateDirectory_isEnded() throws Exception {
+    String name = DirectoryMaker.temporaryName("restore");
+    ProcessIdentity self = DirectoryMaker.ofTemporary(name).orElseThrow().process();
+    String ofADeadMaker =
+        name.replace("-" + self.startTicks() + "-", "-" + (self.startTicks() + 1) + "-");
+    Path log = Path.of(System.getProperty("java.io.tmpdir")).resolve(ofADeadMaker);
+    DurableFiles.createDirectory(log);
+    Process half = holding(log.resolve("restore.log"));
+    try {
+      writeRestore((int) half.pid(), log);
+      Path elsewhere = machine.directory().resolve("elsewhere");
+      assertEquals(List.of(), checkpoints.toBuilder().stateDirectory(elsewhere).build().recover());
+      assertEquals(List.of(RecoveryOutcome.HALF_RESTORED_ENDED), recover());
+      assertTrue(half.waitFor(30, SECONDS));
+      assertFalse(Files.exists(log));
+    } finally {
+      half.destroyForcibly().waitFor();
+      DurableFiles.delete(log);
+    }
+  }
+
+  @Test
+  void restoreEntry_afterARecoveryThatCouldNotLookAtIt_isEnded() throws Exception {
+    Path log = machine.directory().resolve("gpuprocess-restore-1");
+    DurableFiles.createDirectory(log);
+    Process half = holding(log.resolve("restore.log"));
+    try {
+      writeRestore((int) half.pid(), log);
+      ProcessIdentity process = ProcessIdentity.of(half.pid()).orElseThrow();
+      ProcessLock turn =
+          ProcessLock.take(
+              ProcessKey.of(process),
+              process.pid(),
+              "restore",
+              ProcessLock.Kind.MOVE,
+              checkpoints.context().state(),
+              Duration.ZERO);
+      GpuCheckpoints hasty =
+          checkpoints.toBuilder().timeouts(Timeouts.builder().call(HASTE).build()).build();
+      assertEquals(RecoveryOutcome.IN_USE, hasty.recover().get(0).outcome());
+      turn.release();
+      assertEquals(List.of(RecoveryOutcome.HALF_RESTORED_ENDED), recover());
+      assertTrue(half.waitFor(30, SECONDS));
+      assertFalse(Files.exists(log));
     } finally {
       half.destroyForcibly().waitFor();
     }

@@ -23,6 +23,8 @@ import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.image.DumpReport;
 import dev.gpuprocess.internal.cuda.LibNvml;
+import dev.gpuprocess.internal.state.NamedLock;
+import dev.gpuprocess.internal.state.StateDirectory;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.options.Timeouts;
@@ -170,6 +172,30 @@ class RoomWaitTest {
     assertThrows(OperationCancelledException.class, () -> suspended.resume(options));
     assertEquals(asked, full.asked.get(), "it ends before it begins");
     assertStaysCheckpointedAndComesBack();
+  }
+
+  /** As when another JVM that reserves GPU memory is stopped. */
+  @Test
+  void reservationsAreLocked_waitsForThem() throws Exception {
+    full.isFull = false;
+    Timeouts hasty = Timeouts.builder().call(Duration.ofSeconds(1)).build();
+    CheckpointedProcess found =
+        (CheckpointedProcess)
+            room.checkpoints(state, full).toBuilder()
+                .timeouts(hasty)
+                .build()
+                .inspect(pattern.pid());
+    NamedLock gate =
+        new StateDirectory(state).lock("gpu-room", "restore", Duration.ofSeconds(30)).orElseThrow();
+    Waiter waiter;
+    try {
+      waiter = new Waiter(() -> found.resume(FOR_EVER));
+    } finally {
+      gate.closeAndForget();
+    }
+    waiter.thread.join(30_000);
+    assertNull(waiter.thrown.get());
+    assertEquals(RoomOnGpu.whole(), pattern.verify());
   }
 
   @Test

@@ -7,6 +7,8 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.LaunchedTree;
+import dev.gpuprocess.contract.RequiresRoot;
+import dev.gpuprocess.contract.TmpFs;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.GpuCheckpointException;
@@ -95,6 +97,30 @@ record RunningDumpTest(
         "pid " + counter.pid() + " is still running");
     Files.delete(image().resolve("other"));
     Files.delete(image());
+    assertRuns(101);
+  }
+
+  @Test
+  @RequiresRoot("mounts a file system")
+  void dumpWithoutSpaceForTheDirectoriesAboveSaysThatTheDiskIsFull() throws IOException {
+    Path point = Files.createDirectory(machine.directory().resolve("few"));
+    try (TmpFs few = TmpFs.mount(point, "size=512m,nr_inodes=2,mode=0700")) {
+      Path image = few.point().resolve("above/images/image");
+      GpuCheckpoints failing = failing();
+      RunningProcess running = failing.process(counter.pid());
+      ImageException failed =
+          assertReason(
+              ImageException.class, ImageException.Reason.DISK_FULL, () -> running.dump(image));
+      assertLeft(
+          failed,
+          ProcessState.RUNNING,
+          ProcessState.RUNNING,
+          "pid " + counter.pid() + " is running again");
+      assertReason(
+          ImageException.class,
+          ImageException.Reason.DISK_FULL,
+          () -> failing.store(few.point().resolve("above/store")).dump(running));
+    }
     assertRuns(101);
   }
 

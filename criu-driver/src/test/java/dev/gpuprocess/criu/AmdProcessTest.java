@@ -13,9 +13,12 @@ import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.contract.LaunchedTree;
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.error.CriuException;
+import dev.gpuprocess.error.CriuFailure;
+import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.Fate;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.MachineUnfitException;
+import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.NotCudaProcessException;
 import dev.gpuprocess.error.ProcessUnfitException;
 import dev.gpuprocess.fixtures.AmdMachine;
@@ -26,15 +29,18 @@ import dev.gpuprocess.fixtures.SimulatedGpu;
 import dev.gpuprocess.fixtures.Workload;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.report.Diagnosis;
 import dev.gpuprocess.report.ProcessIdentity;
+import dev.gpuprocess.spi.CriuDriver;
 import dev.gpuprocess.spi.DumpListener;
 import dev.gpuprocess.spi.DumpRequest;
 import dev.gpuprocess.spi.RestoreListener;
 import dev.gpuprocess.spi.RestoreRequest;
 import java.io.IOException;
+import java.lang.reflect.Proxy;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
@@ -78,7 +84,7 @@ class AmdProcessTest {
   }
 
   /** Without a CUDA driver, unless this machine has one. */
-  private GpuCheckpoints checkpoints(RpcCriuDriver criu) {
+  private GpuCheckpoints checkpoints(CriuDriver criu) {
     return GpuCheckpoints.builder().stateDirectory(tree.state()).criu(criu).build();
   }
 
@@ -180,6 +186,43 @@ class AmdProcessTest {
     workload.kill();
     assertEquals("5", afterRestore(kept));
     assertEquals(0, tree.entries());
+  }
+
+  /** A resume of a process without members does not fail. */
+  @Test
+  void snapshotWhoseProcessIsLostKeepsItsImage() {
+    assertEquals("1", workload.add(1));
+    Cancellation cancellation = new Cancellation();
+    GpuCheckpoints losing = checkpoints(losing(cancellation::cancel));
+    DumpOptions options = DumpOptions.builder().cancellation(cancellation).build();
+    assertThrows(
+        NoSuchProcessException.class,
+        () -> losing.amdProcess(workload.pid()).snapshot(image(), options));
+    assertEquals("2", afterRestore(opened()));
+  }
+
+  /** Returns a CRIU that dumps and fails when the process is gone. */
+  private CriuDriver losing(Runnable then) {
+    CriuDriver real = criu();
+    return (CriuDriver)
+        Proxy.newProxyInstance(
+            CriuDriver.class.getClassLoader(),
+            new Class<?>[] {CriuDriver.class},
+            (proxy, method, args) -> {
+              Object answer = method.invoke(real, args);
+              if (method.getName().equals("dump")) {
+                workload.kill();
+                awaitEnd();
+                then.run();
+                throw new CriuException(
+                    "CRIU did not end well",
+                    new Failure(
+                        "dump", workload.pid(), null, null, Duration.ZERO, null, Fate.ENDED),
+                    CriuFailure.NOT_STARTED,
+                    null);
+              }
+              return answer;
+            });
   }
 
   @Test

@@ -14,12 +14,17 @@ import dev.gpuprocess.RepeatedSnapshots;
 import dev.gpuprocess.SnapshotPlan;
 import dev.gpuprocess.criu.RpcCriuDriver;
 import dev.gpuprocess.criu.ToldSnapshots;
+import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.image.StoredImage;
+import dev.gpuprocess.internal.state.NamedLock;
+import dev.gpuprocess.internal.state.StateDirectory;
 import dev.gpuprocess.options.RetentionPolicy;
+import dev.gpuprocess.options.Timeouts;
 import dev.gpuprocess.report.SkippedSnapshot;
 import dev.gpuprocess.report.SkippedSnapshot.Reason;
+import dev.gpuprocess.report.StepListener;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
@@ -158,6 +163,54 @@ class RepeatedSnapshotsTest extends RepeatedSnapshotsContract {
     }
     assertEquals(List.of(), told.failed);
     assertEquals(Optional.empty(), subject.fault());
+  }
+
+  /** As when another JVM that reserves GPU memory is stopped. */
+  @Test
+  void aProcessThatCouldNotReserveGpuMemoryIsBroughtBack() {
+    AtomicReference<NamedLock> gate = new AtomicReference<>();
+    told =
+        new ToldSnapshots() {
+          @Override
+          public void failed(Throwable why) {
+            super.failed(why);
+            gate.get().closeAndForget();
+          }
+        };
+    StepListener holding =
+        new StepListener() {
+          @Override
+          public void started(String name, int pid) {
+            if (name.equals("dump")) {
+              gate.set(reservations());
+            }
+          }
+        };
+    GpuCheckpoints hasty =
+        checkpoints.toBuilder()
+            .listener(holding)
+            .timeouts(Timeouts.builder().call(Duration.ofSeconds(2)).memory(Duration.ZERO).build())
+            .build();
+    try (RepeatedSnapshots snapshots = subject.begin(hasty, plan(NEVER).build())) {
+      assertThrows(OperationInProgressException.class, snapshots::snapshotNow);
+      assertEquals(List.of(), told.skipped);
+      assertEquals(1, told.failed.size());
+      assertEquals(ProcessState.RUNNING, subject.state(checkpoints));
+    } finally {
+      gate.get().closeAndForget();
+    }
+    assertEquals(Optional.empty(), subject.fault());
+  }
+
+  /** Locks the reservations of GPU memory, as a check by another JVM does. */
+  private NamedLock reservations() {
+    try {
+      return new StateDirectory(machine.state())
+          .lock("gpu-room", "restore", Duration.ofSeconds(30))
+          .orElseThrow();
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
   }
 
   @Test

@@ -21,6 +21,7 @@ import dev.gpuprocess.error.Fate;
 import dev.gpuprocess.error.ImageKeptException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.internal.proc.LifeSign;
+import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.Timeouts;
 import dev.gpuprocess.report.ProcessIdentity;
@@ -170,8 +171,60 @@ class SlowTeardownTest {
     }
   }
 
+  /** A resume of a tree whose members are gone does not fail. */
+  @Test
+  void snapshot_treeDiesWithItsCriuAndIsCancelled_imageStays() {
+    RealCriu.assume();
+    Cancellation cancellation = new Cancellation();
+    CriuException[] thrown = new CriuException[1];
+    try (SimulatedMachine machine = new SimulatedMachine(directory.resolve("machine"));
+        JobSubject job = JobSubject.startPair(machine.driver, 1)) {
+      ProcessIdentity root = ProcessIdentity.of(job.pid()).orElseThrow();
+      Runnable death =
+          () -> {
+            Signals.send(root, Signals.KILL);
+            Workload.await(() -> !job.isAlive() && job.living().isEmpty(), "the tree to be gone");
+            cancellation.cancel();
+          };
+      GpuCheckpoints dying =
+          machine.checkpoints().toBuilder().criu(ending(Fate.ENDED, thrown, death)).build();
+      DumpOptions options = BY_CRIU_ALONE.toBuilder().cancellation(cancellation).build();
+      NoSuchProcessException gone =
+          assertThrows(
+              NoSuchProcessException.class,
+              () -> dying.process(job.pid()).snapshot(machine.image(), options));
+      assertSame(thrown[0], gone.getCause());
+      assertEquals(Fate.GONE_AND_DURABLE, gone.failure().fate());
+      assertTrue(gone.getMessage().contains(machine.image().toString()), gone.getMessage());
+      machine.checkpoints().open(machine.image()).verify();
+      assertEquals(List.of(), machine.journal());
+    }
+  }
+
+  @Test
+  void snapshot_whetherTheProcessLivesIsNotKnown_imageIsKeptAndNamed() {
+    RealCriu.assume();
+    try (SimulatedMachine machine = new SimulatedMachine(directory.resolve("machine"));
+        Subject subject = Subject.start(machine.driver)) {
+      CriuException[] thrown = new CriuException[1];
+      GpuCheckpoints checkpoints =
+          machine.checkpoints().toBuilder().criu(ending(Fate.UNKNOWN, thrown)).build();
+      ImageKeptException kept =
+          assertThrows(
+              ImageKeptException.class,
+              () -> checkpoints.process(subject.pid()).snapshot(machine.image(), BY_CRIU_ALONE));
+      assertSame(thrown[0], kept.getCause());
+      checkpoints.open(kept.image()).verify();
+      assertEquals(Optional.empty(), subject.fault());
+    }
+  }
+
   /** A CRIU that is allowed to kill and then fails. */
   private static CriuDriver ending(Fate fate, CriuException[] thrown) {
+    return ending(fate, thrown, () -> {});
+  }
+
+  private static CriuDriver ending(Fate fate, CriuException[] thrown, Runnable death) {
     CriuDriver real = new RpcCriuDriver();
     return (CriuDriver)
         Proxy.newProxyInstance(
@@ -184,6 +237,7 @@ class SlowTeardownTest {
               DumpRequest request = (DumpRequest) args[0];
               Files.writeString(request.images().resolve("inventory.img"), "no tree");
               ((DumpListener) args[1]).postDump();
+              death.run();
               thrown[0] = badEnd(request.process().pid(), fate);
               throw thrown[0];
             });

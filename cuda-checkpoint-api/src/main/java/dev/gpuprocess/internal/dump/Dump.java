@@ -15,6 +15,7 @@ import dev.gpuprocess.internal.extras.Isolation;
 import dev.gpuprocess.internal.extras.ManifestOptions;
 import dev.gpuprocess.internal.image.ImageDirectory;
 import dev.gpuprocess.internal.image.ImagePlace;
+import dev.gpuprocess.internal.image.ImageTarget;
 import dev.gpuprocess.internal.image.LogDirectory;
 import dev.gpuprocess.internal.image.StagedImage;
 import dev.gpuprocess.internal.launch.LaunchedRoot;
@@ -200,11 +201,11 @@ public final class Dump {
     try {
       return ImagePlace.of(directory);
     } catch (IOException e) {
-      throw new ImageException(
-          ImageException.Reason.DIRECTORY,
-          "process %s was not dumped: no image can be made at %s (%s): name a directory that can be made"
-              .formatted(root.pid(), directory, ImagePlace.reason(e)),
+      throw ImageTarget.failed(
           operation.failure(null, stateOnFailure()),
+          ImageException.Reason.DIRECTORY,
+          "process %s was not dumped, because no image can be made at %s (%s)"
+              .formatted(root.pid(), directory, ImagePlace.reason(e)),
           e);
     }
   }

@@ -5,6 +5,7 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.Fate;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageKeptException;
+import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.image.DumpReport;
 import dev.gpuprocess.image.ImageMachine;
 import dev.gpuprocess.internal.call.BoundedDiskTask;
@@ -51,6 +52,9 @@ final class ImageWriting implements DumpListener {
   private @Nullable Function<List<ChecksummedFile>, ManifestData> manifest;
   private @Nullable ImageDirectory published;
   private @Nullable RuntimeException notSealed;
+
+  /** The failure of CRIU after which the process of a snapshot may be lost. */
+  private @Nullable RuntimeException mayBeLost;
 
   ImageWriting(
       Dump dump,
@@ -167,10 +171,46 @@ final class ImageWriting implements DumpListener {
 
   /**
    * Makes the image of a snapshot durable and gives it its name. If that fails, the image is
-   * removed. The deadline begins now, because the process may have waited long for its GPU.
+   * removed. The deadline begins now, because the process may have waited long for its GPU. There
+   * is none if CRIU may have lost the process.
    */
   ImageDirectory publish() {
-    return publish(dump.options.deadline(), dump::isCancelled);
+    if (mayBeLost == null) {
+      return publish(dump.options.deadline(), dump::isCancelled);
+    }
+    try {
+      return publishAtLength();
+    } catch (RuntimeException | Error e) {
+      e.addSuppressed(mayBeLost);
+      throw e;
+    }
+  }
+
+  /** Returns whether CRIU may have lost the process of this snapshot. */
+  boolean mayBeLost() {
+    return mayBeLost != null;
+  }
+
+  /**
+   * Throws if CRIU may have lost the process of this snapshot, whose image is published.
+   *
+   * @throws NoSuchProcessException when the process is gone
+   * @throws ImageKeptException when it is unknown whether the process is alive
+   */
+  void requireNotLost() {
+    if (mayBeLost == null) {
+      return;
+    }
+    switch (DumpEnd.of(root, mayBeLost, dump.context.timeouts().call())) {
+      case LIVES -> {}
+      case UNKNOWN -> throw kept(mayBeLost);
+      case GONE ->
+          throw new NoSuchProcessException(
+              "process %s is gone, because CRIU failed after it had written the image, which is kept at %s: restore it (%s)"
+                  .formatted(root.pid(), published().path(), mayBeLost.getMessage()),
+              ended(Fate.GONE_AND_DURABLE),
+              mayBeLost);
+    }
   }
 
   /** Publishes an image whose process may be lost: without a deadline, and not cancellable. */
@@ -184,7 +224,9 @@ final class ImageWriting implements DumpListener {
     try {
       saveFiles.write(image, sealing, copying);
       copying.check();
-      return sealed(sealing);
+      ImageDirectory made = sealed(sealing);
+      published = made;
+      return made;
     } finally {
       tidy(sealing);
     }
@@ -235,7 +277,8 @@ final class ImageWriting implements DumpListener {
     // Without a complete image CRIU was not allowed to kill the process.
     DumpEnd end = isComplete ? DumpEnd.of(root, e, dump.context.timeouts().call()) : DumpEnd.LIVES;
     if (dump.isSnapshot && end != DumpEnd.LIVES) {
-      // CRIU was to let the process continue. If it cannot be resumed, its image is published.
+      // CRIU was to let the process continue. Its image is published in any case.
+      mayBeLost = e;
       image.logUnwanted();
       LOG.warn(
           "the image of process {} is complete, but CRIU failed afterwards: {}",
@@ -272,19 +315,22 @@ final class ImageWriting implements DumpListener {
   }
 
   private ImageKeptException kept(RuntimeException e) {
-    Failure known = dump.operation.failure(null, null);
     return new ImageKeptException(
-        "the image of process %s at %s is complete and on disk, but CRIU failed afterwards and it is unknown whether the process is still alive: if process %s is gone, restore the image, and if it runs, remove the image (%s)"
-            .formatted(root.pid(), published().path(), root.pid(), e.getMessage()),
-        new Failure(
-            known.operation(),
-            known.pid(),
-            known.before(),
-            null,
-            known.elapsed(),
-            null,
-            Fate.UNKNOWN),
+        "the image of process %s at %s is complete and on disk, but CRIU failed afterwards and it is unknown whether the process is still alive: if process %s is gone, restore the image, and if it runs, %s (%s)"
+            .formatted(
+                root.pid(),
+                published().path(),
+                root.pid(),
+                dump.isSnapshot ? "go on with it" : "remove the image",
+                e.getMessage()),
+        ended(Fate.UNKNOWN),
         published().path(),
         e);
+  }
+
+  private Failure ended(Fate fate) {
+    Failure known = dump.operation.failure(null, null);
+    return new Failure(
+        known.operation(), known.pid(), known.before(), null, known.elapsed(), null, fate);
   }
 }

@@ -223,21 +223,42 @@ public final class RunningDump {
     // The exit of a dumped process is not the end of a launched process.
     try (LaunchedRoot.DumpInProgress dump = LaunchedRoot.dumping(tree.root)) {
       ImageDirectory image = publishedOrResumed(operation, written);
+      kill(operation, image);
       dump.done();
-      kill();
       int unused = tree.advance();
       tree.forget();
       return image;
     }
   }
 
-  /** A process that exits slowly does not make its image less complete. */
-  private void kill() {
+  /**
+   * Kills the process, whose image is durable. A process that exits slowly does not make its image
+   * less complete.
+   *
+   * @throws ImageKeptException when it is unknown whether the process was killed
+   */
+  private void kill(TreeOperation operation, ImageDirectory image) {
     try {
       tree.kill();
-    } catch (OperationTimedOutException | ProcessUnreadableException e) {
+    } catch (OperationTimedOutException e) {
       LOG.warn(
           "process {} was killed and is not gone yet; its image is complete", tree.root.pid(), e);
+    } catch (ProcessUnreadableException e) {
+      if (!tree.mayLive()) {
+        LOG.warn("process {} was killed; its image is complete", tree.root.pid(), e);
+        return;
+      }
+      operation.recordStates();
+      ImageKeptException kept =
+          new ImageKeptException(
+              "the image of process %s at %s is complete and on disk, but it is unknown whether the process was killed: if process %s is gone, restore the image, and if it lives, resume it and remove the image (%s)"
+                  .formatted(tree.root.pid(), image.path(), tree.root.pid(), e.getMessage()),
+              new Failure(
+                  verb, tree.root.pid(), ProcessState.RUNNING, null, elapsed(), null, Fate.UNKNOWN),
+              image.path(),
+              e);
+      VerbOutcome.addMembers(operation, kept);
+      throw kept;
     }
   }
 
@@ -299,11 +320,14 @@ public final class RunningDump {
   }
 
   private ImageDirectory published(Paused paused) {
+    ImageWriting image = paused.image();
     try {
-      return paused.image().publish();
+      ImageDirectory made = image.publish();
+      image.requireNotLost();
+      return made;
     } catch (GpuCheckpointException e) {
       // The lock was released: another verb may have ended the process.
-      if (tree.mayLive()) {
+      if (!image.mayBeLost() && tree.mayLive()) {
         e.leftAt(
             new Failure(
                 verb,

@@ -196,7 +196,11 @@ public final class MemoryWait {
    */
   private void orThrow(GpuCheckpointException refusal) {
     boolean byDriver = refusal.failure().cudaResult() != null;
-    boolean isBusy = !(refusal instanceof InsufficientGpuMemoryException) && !waited;
+    // A refusal without a pid is about the reservations: no other verb works on the process.
+    boolean isBusy =
+        !(refusal instanceof InsufficientGpuMemoryException)
+            && refusal.failure().pid() != 0
+            && !waited;
     if (byDriver || isBusy) {
       throw refusal;
     }

@@ -45,7 +45,15 @@ public record AbandonedImage(Path path, ProcessIdentity maker, Optional<ProcessI
    * @throws ImageException with reason DIRECTORY when the directory cannot be read
    */
   public static List<AbandonedImage> in(Path parent) {
-    return found(parent, (path, name) -> name.maker().hasEnded());
+    List<AbandonedImage> found = new ArrayList<>();
+    try {
+      for (Path entry : entries(parent)) {
+        of(entry, (path, name) -> name.maker().hasEnded()).ifPresent(found::add);
+      }
+    } catch (IOException e) {
+      throw notSearched(parent, e);
+    }
+    return found;
   }
 
   /** Decides about a partial image of this user. */
@@ -54,23 +62,20 @@ public record AbandonedImage(Path path, ProcessIdentity maker, Optional<ProcessI
     boolean isAbandoned(Path directory, StagingName name) throws IOException;
   }
 
-  private static List<AbandonedImage> found(Path parent, Test test) {
-    if (!Files.isDirectory(parent)) {
-      return List.of();
-    }
-    List<AbandonedImage> found = new ArrayList<>();
+  private static List<Path> entries(Path parent) {
     try {
-      for (Path entry : DurableFiles.list(parent)) {
-        of(entry, test).ifPresent(found::add);
-      }
+      return Files.isDirectory(parent) ? DurableFiles.list(parent) : List.of();
     } catch (IOException e) {
-      throw new ImageException(
-          ImageException.Reason.DIRECTORY,
-          parent + " cannot be searched for partial images: " + e,
-          Failure.of("recover", 0),
-          e);
+      throw notSearched(parent, e);
     }
-    return found;
+  }
+
+  private static ImageException notSearched(Path parent, IOException e) {
+    return new ImageException(
+        ImageException.Reason.DIRECTORY,
+        parent + " cannot be searched for partial images: " + e,
+        Failure.of("recover", 0),
+        e);
   }
 
   /**
@@ -92,14 +97,19 @@ public record AbandonedImage(Path path, ProcessIdentity maker, Optional<ProcessI
 
   static void removeIn(Path parent, Duration term) {
     Leftovers.removeIn(parent);
-    List<AbandonedImage> abandoned =
-        found(
-            parent,
-            (path, name) ->
-                name.maker().isVisible()
-                    ? name.maker().hasEnded()
-                    : StagingLease.hasEnded(parent, path, term));
-    abandoned.forEach(AbandonedImage::remove);
+    Test test =
+        (path, name) ->
+            name.maker().isVisible()
+                ? name.maker().hasEnded()
+                : StagingLease.hasEnded(parent, path, term);
+    for (Path entry : entries(parent)) {
+      try {
+        of(entry, test).ifPresent(AbandonedImage::remove);
+      } catch (IOException | ImageException e) {
+        // The others may free the space that this one needs.
+        LOG.warn("the partial image {} stays: {}", entry, e.toString());
+      }
+    }
   }
 
   /** Schedules the removal of a partial image of this JVM that could not be removed. */
@@ -141,7 +151,7 @@ public record AbandonedImage(Path path, ProcessIdentity maker, Optional<ProcessI
   /** Checks the owner, because other users can give their directories such names. */
   private static boolean isOurs(Path directory) throws IOException {
     Optional<Ownership> owner = Ownership.ofDirectory(directory);
-    return owner.isPresent() && owner.get().isOurs();
+    return owner.isPresent() && owner.get().isOursToRemove();
   }
 
   /**

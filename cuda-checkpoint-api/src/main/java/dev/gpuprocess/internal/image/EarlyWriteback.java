@@ -41,7 +41,11 @@ final class EarlyWriteback implements AutoCloseable {
   /** Starts a thread for the present and future files of a directory. */
   static EarlyWriteback of(Path images) {
     EarlyWriteback writeback = new EarlyWriteback(images);
-    writeback.thread.start();
+    try {
+      writeback.thread.start();
+    } catch (OutOfMemoryError noThread) {
+      LOG.warn("{} is not written back early: no thread can be started", images);
+    }
     return writeback;
   }
 

@@ -370,6 +370,8 @@ public final class ImageCopy implements AutoCloseable {
       for (ChecksummedFile file : manifest.files()) {
         syncs.add(disk.sync(copy.path().resolve(file.path())));
       }
+      // The one of a continued copy may not be on the disk.
+      syncs.add(disk.sync(copy.path().resolve(ManifestFile.NAME)));
       List<Path> unused = IoExecutor.awaitAll(syncs);
     }
     PageMaps.requireComplete(copy, staging.images(), OPERATION, manifest.pid());

@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.image;
 
+import dev.gpuprocess.internal.linux.Descriptors;
 import dev.gpuprocess.internal.linux.UntrustedPaths;
 import java.io.IOException;
 import java.nio.file.AccessDeniedException;
@@ -20,7 +21,8 @@ public final class ImagePlace {
   private ImagePlace() {}
 
   /**
-   * Resolves the path, and creates the directories above it.
+   * Resolves the path, and creates the directories above it. They are on the disk when this
+   * returns.
    *
    * @param directory the caller's path
    * @return the path in the real directory above; a link at the path itself is not followed
@@ -46,7 +48,9 @@ public final class ImagePlace {
       String name = String.valueOf(directory.getFileName());
       if (!name.equals("..") && !name.equals(".")) {
         UntrustedPaths paths = UntrustedPaths.ours();
-        boolean unused = paths.makeDirectory(paths.real(above).resolve(name));
+        Path real = paths.real(above);
+        boolean unused = paths.makeDirectory(real.resolve(name));
+        Descriptors.sync(real);
       }
     }
   }

@@ -61,14 +61,20 @@ final class ImageRemoval {
     }
   }
 
-  private void remove(PinnedDirectory parent, PinnedDirectory held, String name)
-      throws IOException {
+  void remove(PinnedDirectory parent, PinnedDirectory held, String name) throws IOException {
     ManifestData manifest = image.manifest();
     ProcessIdentity process = new ProcessIdentity(manifest.pid(), manifest.startTicks());
     Path half = parent.path().resolve(StagingName.of(process).text());
-    Files.move(parent.path().resolve(name), half, StandardCopyOption.ATOMIC_MOVE);
+    Path there = parent.path().resolve(name);
+    Files.move(there, half, StandardCopyOption.ATOMIC_MOVE);
     if (!held.isAt(half)) {
-      throw replaced();
+      FileSystemException replaced = replaced();
+      try {
+        Files.move(half, there, StandardCopyOption.ATOMIC_MOVE);
+      } catch (IOException e) {
+        replaced.addSuppressed(e);
+      }
+      throw replaced;
     }
     try {
       Descriptors.sync(parent.path());

@@ -138,7 +138,7 @@ public record ImageTarget(PinnedDirectory parent, Path path) {
   }
 
   /** Returns an exception of the given reason, or of DISK_FULL if the cause is a full disk. */
-  static ImageException failed(
+  public static ImageException failed(
       Failure failure, ImageException.Reason otherwise, String why, IOException cause) {
     String reason =
         String.valueOf(

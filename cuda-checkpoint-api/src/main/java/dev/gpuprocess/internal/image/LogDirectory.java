@@ -86,7 +86,7 @@ public record LogDirectory(Path path) {
     } catch (IOException e) {
       throw unmade("dump", e);
     }
-    new OldLogs(temporary()).removeOutdated();
+    removeOutdated();
   }
 
   private static ImageException unmade(String operation, IOException e) {
@@ -156,11 +156,11 @@ public record LogDirectory(Path path) {
   }
 
   /**
-   * Removes the log directories of dead controllers from the temporary files, except those that an
-   * exception has named recently.
+   * Removes outdated log directories from the temporary files. Those that dead controllers left
+   * within the last hour stay, because a recovery with another state directory may need them.
    */
-  public static void removeAbandoned() {
-    new OldLogs(temporary()).removeAbandoned();
+  public static void removeOutdated() {
+    new OldLogs(temporary()).removeOutdated();
   }
 
   /**

@@ -43,15 +43,6 @@ final class OldLogs {
 
   /** Removes outdated directories, and those that dead JVMs left more than an hour ago. */
   void removeOutdated() {
-    remove(HOUR);
-  }
-
-  /** Removes outdated directories, and all that dead JVMs left. */
-  void removeAbandoned() {
-    remove(Duration.ZERO);
-  }
-
-  private void remove(Duration patience) {
     try {
       List<Named> named = new ArrayList<>();
       for (Path directory : DurableFiles.list(temporary)) {
@@ -60,7 +51,7 @@ final class OldLogs {
         if (maker.isPresent() && isOurs(directory)) {
           if (Files.exists(directory.resolve(LogDirectory.KEPT))) {
             named.add(new Named(directory, time(directory.resolve(LogDirectory.KEPT))));
-          } else if (maker.get().hasEnded() && isPast(time(directory), patience)) {
+          } else if (maker.get().hasEnded() && isPast(time(directory), HOUR)) {
             new LogDirectory(directory).delete();
           }
         }

@@ -101,7 +101,7 @@ public final class VerificationCache {
     try {
       fingerprint = Fingerprint.of(image);
     } catch (ImageException e) {
-      if (e.reason() != ImageException.Reason.MISSING) {
+      if (!isFaultOfImage(e)) {
         throw e;
       }
       return Optional.of(e);

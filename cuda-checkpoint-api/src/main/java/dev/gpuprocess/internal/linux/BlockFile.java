@@ -234,8 +234,9 @@ public final class BlockFile implements AutoCloseable {
   private void readAll(AlignedBuffer to, int count, long offset) throws FileSystemException {
     int done = 0;
     while (done < count) {
-      long read = LIBRARY.pread(descriptor, to.address() + done, count - done, offset + done);
+      // Read before the pread: another thread may switch to cached reads.
       boolean was = direct;
+      long read = LIBRARY.pread(descriptor, to.address() + done, count - done, offset + done);
       if (read > 0) {
         done += (int) read;
       } else if (read == 0) {

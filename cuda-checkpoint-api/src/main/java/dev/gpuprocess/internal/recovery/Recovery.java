@@ -127,7 +127,7 @@ public final class Recovery {
       if (isLeft(entry)) {
         boolean clean = removePartialImages(entry);
         Optional.ofNullable(entry.log())
-            .filter(LogDirectory::isOne)
+            .filter(log -> LogDirectory.isOne(log) && !isRestoreLeft(entry))
             .ifPresent(log -> bounded(log, new LogDirectory(log)::delete));
         if (clean && entry.isOfImage()) {
           journal.remove(entry.key());
@@ -140,7 +140,12 @@ public final class Recovery {
         .hostMemory()
         .directory()
         .ifPresent(place -> bounded(place, () -> SaveFiles.removeAbandoned(place)));
-    bounded(Path.of(System.getProperty("java.io.tmpdir")), LogDirectory::removeAbandoned);
+    bounded(Path.of(System.getProperty("java.io.tmpdir")), LogDirectory::removeOutdated);
+  }
+
+  /** Returns whether the next recovery needs the log of a restore, as this one had no result. */
+  private boolean isRestoreLeft(JournalEntry entry) {
+    return journal.find(entry.key()).filter(JournalEntry::isImageRestore).isPresent();
   }
 
   private void bounded(Path place, Runnable work) {

@@ -93,10 +93,11 @@ public final class Reservations {
       }
     }
     if (gate.isEmpty()) {
+      // Without a pid, because no verb works on the process: its restore is to be tried again.
       throw new OperationInProgressException(
           "%s is checking the memory of the GPUs and does not end, so process %s must wait: find out what stopped it"
               .formatted(directory.describeHolder(GATE), pid),
-          Failure.of(VERB, pid));
+          Failure.of(VERB, 0));
     }
     try {
       return body.apply(claimsAlone(pid));

@@ -175,6 +175,26 @@ class AbandonedImageTest {
     }
   }
 
+  /**
+   * The lease of a maker elsewhere is compared with the time of a new file, which needs a number.
+   */
+  @Test
+  @RequiresRoot("mounts a file system")
+  void oneThatCannotBeJudgedOrRemovedKeepsNoOther(@TempDir Path directory) throws Exception {
+    try (Mount mount = Mount.tmpfs(directory.resolve("few"), "1m,nr_inodes=4")) {
+      Path unjudged = elsewhere(mount.path());
+      Path unremoved = Files.createDirectory(mount.path().resolve(abandoned().text()));
+      Path dead = Files.createDirectory(mount.path().resolve(abandoned().text()));
+      try (Mount mounted = Mount.tmpfs(unremoved, "1m")) {
+        AbandonedImage.removeIn(mount.path());
+        assertEquals(List.of(unjudged, mounted.path()), entries(mount.path()));
+      }
+      assertFalse(Files.exists(dead));
+      AbandonedImage.removeIn(mount.path());
+      assertEquals(List.of(unjudged), entries(mount.path()));
+    }
+  }
+
   private static Set<String> leases(Path parent) {
     return Thread.getAllStackTraces().keySet().stream()
         .map(Thread::getName)

@@ -58,13 +58,16 @@ class OldLogsTest {
   }
 
   @Test
-  void whatADeadMakerLeftGoes_whatIsAtWorkStays() throws IOException {
+  void whatADeadMakerLeftGoesAfterAnHour_whatIsAtWorkStays() throws IOException {
     Path atWork = ours();
     Path left = ofADeadMaker();
     Files.createFile(left.resolve("dump.log"));
     new OldLogs(temporary).removeOutdated();
     assertTrue(Files.exists(left), "a recovery may still need it");
-    new OldLogs(temporary).removeAbandoned();
+    for (Path each : List.of(left, atWork)) {
+      Files.setLastModifiedTime(each, FileTime.from(Instant.now().minus(Duration.ofMinutes(61))));
+    }
+    new OldLogs(temporary).removeOutdated();
     assertFalse(Files.exists(left));
     assertTrue(Files.exists(atWork));
   }
@@ -76,7 +79,7 @@ class OldLogsTest {
       old.add(named(ours(), Duration.ofHours(hours)));
     }
     Path fresh = named(ofADeadMaker(), Duration.ofHours(23));
-    new OldLogs(temporary).removeAbandoned();
+    new OldLogs(temporary).removeOutdated();
     assertTrue(Files.exists(fresh));
     assertEquals(9, old.stream().filter(Files::exists).count());
     assertTrue(old.subList(0, 9).stream().allMatch(Files::exists));
@@ -160,7 +163,7 @@ class OldLogsTest {
     Path target = Files.createDirectory(temporary.resolve("target"));
     Files.createSymbolicLink(link, target);
     Path user = Files.createDirectory(temporary.resolve("gpuprocess-root"));
-    new OldLogs(temporary).removeAbandoned();
+    new OldLogs(temporary).removeOutdated();
     assertTrue(Files.exists(theirs));
     assertTrue(Files.exists(target));
     assertTrue(Files.exists(user));

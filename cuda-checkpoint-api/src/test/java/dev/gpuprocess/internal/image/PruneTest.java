@@ -3,6 +3,7 @@ package dev.gpuprocess.internal.image;
 import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.OutsideUse;
@@ -11,6 +12,7 @@ import dev.gpuprocess.image.PruneReport;
 import dev.gpuprocess.internal.linux.DirectoryMaker;
 import dev.gpuprocess.internal.linux.DurableFiles;
 import dev.gpuprocess.internal.linux.FileHold;
+import dev.gpuprocess.internal.linux.PinnedDirectory;
 import dev.gpuprocess.internal.linux.StagingName;
 import dev.gpuprocess.internal.state.Journal;
 import dev.gpuprocess.internal.state.StateDirectory;
@@ -18,6 +20,7 @@ import dev.gpuprocess.options.RetentionPolicy;
 import java.io.IOException;
 import java.nio.MappedByteBuffer;
 import java.nio.channels.FileChannel;
+import java.nio.file.FileSystemException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
@@ -147,6 +150,38 @@ class PruneTest {
     assertEquals(List.of(), report.removed());
     assertEquals(3, report.spared().size());
     assertEquals(3, left().size());
+  }
+
+  @Test
+  void whereTheNewestCannotBeReadOthersAreStillPruned() throws IOException {
+    image("good", 0);
+    ImageDirectory unreadable = image("unreadable", 1);
+    DurableFiles.delete(unreadable.images());
+    Files.createFile(unreadable.images());
+    TestImages.publishAt(images.resolve("other old"), FIRST.minusSeconds(9), "/bin/other");
+    TestImages.publishAt(images.resolve("other new"), FIRST.minusSeconds(8), "/bin/other");
+    PruneReport report = keepLast(1);
+    assertEquals(List.of("other old"), names(report.removed()));
+    assertEquals(List.of("unreadable"), names(report.spared().keySet()));
+    assertEquals(List.of("good", "other new", "unreadable"), left());
+  }
+
+  /** As when an operator moves another image to the path just before it is removed. */
+  @Test
+  void whatReplacedAnImageKeepsItsName() throws IOException {
+    ImageDirectory old = image("old", 0);
+    Path other = Files.createDirectory(temporary.resolve("other"));
+    Files.createFile(other.resolve("file"));
+    try (PinnedDirectory parent = PinnedDirectory.open(images);
+        PinnedDirectory held = parent.child("old")) {
+      Files.move(old.path(), temporary.resolve("moved"));
+      Files.move(other, old.path());
+      assertThrows(
+          FileSystemException.class, () -> new ImageRemoval(old, null).remove(parent, held, "old"));
+    }
+    assertEquals(List.of("old"), left());
+    assertTrue(Files.exists(old.path().resolve("file")));
+    new ImageDirectory(temporary.resolve("moved"), old.manifest()).verify();
   }
 
   @Test
