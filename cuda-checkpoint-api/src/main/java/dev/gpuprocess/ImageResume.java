@@ -50,14 +50,21 @@ final class ImageResume {
     RunningProcess running;
     try {
       running = restored.resume(resume);
-    } catch (StaleStateException | OperationInProgressException e) {
-      throw e; // another controller has taken the process
     } catch (RuntimeException | Error e) {
-      end(restored).ifPresent(e::addSuppressed);
+      if (!isTaken(e)) {
+        end(restored).ifPresent(e::addSuppressed);
+      }
       throw e;
     }
     options.check().ifPresent(check -> require(check, running));
     return running;
+  }
+
+  /** Returns whether another controller has taken the process. */
+  private static boolean isTaken(Throwable why) {
+    // Without a pid, a controller is at work on the reservations of GPU memory only.
+    return why instanceof StaleStateException
+        || (why instanceof OperationInProgressException busy && busy.failure().pid() != 0);
   }
 
   private void require(Predicate<ProcessIdentity> check, RunningProcess running) {

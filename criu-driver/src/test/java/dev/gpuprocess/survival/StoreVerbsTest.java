@@ -16,12 +16,16 @@ import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.criu.RealCriu;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.FixAndRetryException;
+import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.image.StoredImage;
+import dev.gpuprocess.internal.state.NamedLock;
+import dev.gpuprocess.internal.state.StateDirectory;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.options.ResumeOptions;
+import dev.gpuprocess.options.Timeouts;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -119,6 +123,28 @@ class StoreVerbsTest {
           IllegalArgumentException.class, () -> signed.dump(suspended, DumpOptions.ofDefaults()));
     }
     assertEquals(List.of(), signed.list());
+    assertEquals(OK, workload.verify());
+  }
+
+  @Test
+  void memoryThatCannotBeReserved_theProcessIsEndedAndTheImageStays() throws IOException {
+    ProcessImage image = store.dump(process());
+    GpuCheckpoints hasty =
+        gpus.toBuilder()
+            .timeouts(Timeouts.builder().call(Duration.ofSeconds(2)).memory(Duration.ZERO).build())
+            .build();
+    NamedLock reservations =
+        new StateDirectory(machine.state())
+            .lock("gpu-room", "restore", Duration.ofSeconds(30))
+            .orElseThrow();
+    try {
+      ProcessImage again = hasty.open(image.directory());
+      assertThrows(OperationInProgressException.class, again::resume);
+    } finally {
+      reservations.closeAndForget();
+    }
+    assertTrue(workload.awaitExit(PATIENCE));
+    assertEquals(workload.pid(), image.resume().pid());
     assertEquals(OK, workload.verify());
   }
 
