@@ -211,7 +211,7 @@ public record StateHandle(TrackedTree tree, int generation, List<Step> steps) {
         operation.members().forEach(ProcessOperation::requireNotTaken);
         tree.kill();
       } finally {
-        ResumeOnExit.settle(tree);
+        ResumeOnExit.settle(operation);
         operation.releaseLocks();
       }
     }
