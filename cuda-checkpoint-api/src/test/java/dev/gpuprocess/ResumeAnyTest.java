@@ -146,6 +146,26 @@ record ResumeAnyTest(SimulatedDriver machine, GpuCheckpoints gpus, Counter count
     }
   }
 
+  /** No caller has the state object that the verb returns. */
+  @Test
+  void async_cancelledTooLate_resumesWhatTheVerbHasSuspended() {
+    AtomicReference<Runnable> task = new AtomicReference<>();
+    AtomicReference<CompletableFuture<CheckpointedProcess>> future = new AtomicReference<>();
+    RunningProcess running = gpus.process(counter.pid());
+    future.set(
+        Cancellation.async(
+            task::set,
+            by -> {
+              CheckpointedProcess suspended = running.suspend();
+              assertTrue(future.get().cancel(true));
+              return suspended;
+            }));
+    task.get().run();
+    assertTrue(future.get().isCancelled());
+    assertEquals(ProcessState.RUNNING, gpus.inspect(counter.pid()).state());
+    assertEquals(101, counter.increment());
+  }
+
   private static SuspendOptions cancelledBy(Cancellation cancellation) {
     return SuspendOptions.builder().cancellation(cancellation).build();
   }
