@@ -163,6 +163,9 @@ public final class ProcessOperation {
     if (readState() != expected || (expected != ProcessState.RUNNING && isMovedByOthers())) {
       throw stale(expected);
     }
+    if (expected == ProcessState.RUNNING) {
+      process.foundRunning();
+    }
   }
 
   /**
