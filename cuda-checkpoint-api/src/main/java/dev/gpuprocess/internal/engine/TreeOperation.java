@@ -112,7 +112,7 @@ public final class TreeOperation {
   }
 
   private void add(TrackedProcess member, ProcessLock lock) {
-    ProcessOperation operation = new ProcessOperation(member, verb, lock);
+    ProcessOperation operation = new ProcessOperation(member, verb, lock, tree);
     if (steps != null) {
       operation.measuredBy(steps.of(member.pid()));
     }
