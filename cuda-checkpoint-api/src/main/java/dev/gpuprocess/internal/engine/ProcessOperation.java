@@ -194,11 +194,15 @@ public final class ProcessOperation {
   /** Checks that no other controller has moved the process, or that it is running again. */
   void requireNotTaken() {
     if (isMovedByOthers() && stateNow() != ProcessState.RUNNING) {
-      throw new StaleStateException(
-          "process %s was moved by another controller: go on with GpuProcess.inspect(%s)"
-              .formatted(pid(), pid()),
-          failure(null, null));
+      throw movedByOthers(process, failure(null, null));
     }
+  }
+
+  static StaleStateException movedByOthers(TrackedProcess process, Failure failure) {
+    return new StaleStateException(
+        "process %s was moved by another controller: go on with GpuProcess.inspect(%s)"
+            .formatted(process.pid(), process.pid()),
+        failure);
   }
 
   private boolean isMovedByOthers() {
