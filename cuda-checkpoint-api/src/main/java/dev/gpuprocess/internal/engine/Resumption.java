@@ -99,6 +99,12 @@ public final class Resumption {
    * @param why gets the failures of the rollback
    */
   public static void rollBack(List<ProcessOperation> members, ProcessState from, Throwable why) {
+    undo(members, from, why);
+    members.forEach(each -> addTo(why, each.steps()::rethrow));
+  }
+
+  /** Does the same for a verb that tries again. It throws the Errors of listeners when it ends. */
+  static void undo(List<ProcessOperation> members, ProcessState from, Throwable why) {
     List<ProcessOperation> checkpointed = now(members, ProcessState.CHECKPOINTED);
     if (from != ProcessState.CHECKPOINTED && !checkpointed.isEmpty()) {
       EngineContext context = checkpointed.get(0).process().context;
@@ -110,7 +116,6 @@ public final class Resumption {
     }
     for (ProcessOperation each : members) {
       each.process().setState(each.stateNow());
-      addTo(why, each.steps()::rethrow);
     }
   }
 
