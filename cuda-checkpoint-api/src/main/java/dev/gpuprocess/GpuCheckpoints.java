@@ -8,6 +8,7 @@ import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.MachineUnfitException;
+import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.internal.call.BoundedCall;
@@ -246,13 +247,24 @@ public final class GpuCheckpoints {
         Stop.requireNotCancelled(options.cancellation(), "suspend", "process " + pid, pid);
         try {
           requireNoVerb(pid);
-          return suspended(inspect(pid), options, deadline);
+          GpuProcess found = inspect(pid);
+          requireNotInterrupted(waiting, found);
+          return suspended(found, options, deadline);
         } catch (OperationInProgressException | StaleStateException e) {
           if (!waiting.pause()) {
             throw e;
           }
         }
       }
+    }
+  }
+
+  private static void requireNotInterrupted(Polling waiting, GpuProcess found) {
+    if (waiting.isInterrupted()) {
+      throw new OperationCancelledException(
+          "suspend of process %s ended early because its thread was interrupted while another verb was at work: nothing was touched"
+              .formatted(found.pid()),
+          Failure.of("suspend", found.pid()));
     }
   }
 

@@ -1,8 +1,10 @@
 package dev.gpuprocess;
 
 import dev.gpuprocess.contract.TestJvm;
+import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.options.Timeouts;
+import dev.gpuprocess.report.Step;
 import dev.gpuprocess.report.StepListener;
 import java.io.IOException;
 import java.nio.file.Path;
@@ -32,7 +34,9 @@ final class ExitingController implements AutoCloseable {
    *
    * @param resumes whether its exit resumes what it has suspended
    * @param moment the step that it begins, or {@code block} for the body of its try block
-   * @param verb {@code suspend}, {@code lock} or {@code job}
+   * @param verb {@code suspend}, {@code lock}, {@code job}; {@code twice}, which uses an older
+   *     object of the process in addition; or {@code beside} and the pid of another process that it
+   *     suspends between the lock and the checkpoint
    */
   static ExitingController start(
       SimulatedDriver machine, Path state, long pid, boolean resumes, String moment, String verb)
@@ -107,12 +111,39 @@ final class ExitingController implements AutoCloseable {
   }
 
   private static AutoCloseable held(GpuCheckpoints checkpoints, long pid, String verb) {
+    if (verb.startsWith("beside ")) {
+      return suspendBeside(checkpoints, pid, Long.parseLong(verb.substring(7)));
+    }
     return switch (verb) {
       case "suspend" -> checkpoints.process(pid).suspend();
       case "lock" -> checkpoints.process(pid).lock();
+      case "twice" -> suspendAndUseAnOlderObject(checkpoints, pid);
       case "job" -> checkpoints.process(pid).suspend();
       default -> throw new IllegalArgumentException(verb);
     };
+  }
+
+  private static AutoCloseable suspendAndUseAnOlderObject(GpuCheckpoints checkpoints, long pid) {
+    RunningProcess older = checkpoints.process(pid);
+    CheckpointedProcess suspended = checkpoints.suspend(pid);
+    try {
+      throw new IllegalStateException(older.suspend() + " was suspended twice");
+    } catch (StaleStateException expected) {
+      return suspended;
+    }
+  }
+
+  private static AutoCloseable suspendBeside(GpuCheckpoints checkpoints, long pid, long other) {
+    StepListener between =
+        new StepListener() {
+          @Override
+          public void finished(Step step) {
+            if (step.name().equals("lock")) {
+              checkpoints.process(other).suspend();
+            }
+          }
+        };
+    return checkpoints.toBuilder().listener(between).build().process(pid).suspend();
   }
 
   /** Sends it a SIGTERM. */

@@ -23,6 +23,7 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.OptionalInt;
 import org.junit.jupiter.api.Test;
 
 /** A process whose first thread has ended, which the kernel shows as a zombie, lives. */
@@ -79,6 +80,7 @@ class FirstThreadEndedTest {
     assertEquals(List.of((int) child), ProcFs.descendants(counter.pid()));
     ProcStat stat = ProcFs.stat(counter.pid()).orElseThrow();
     assertTrue(stat.firstThreadEnded());
+    assertEquals(OptionalInt.of((int) counter.pid()), ProcFs.innermostPid(counter.pid()));
     assertFalse(stat.isDead());
     assertTrue(ProcessIdentity.of(counter.pid()).orElseThrow().isAlive());
     assertFalse(GpuHandles.of((int) counter.pid(), () -> {}).isEmpty());

@@ -19,6 +19,7 @@ import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.internal.time.Uninterrupted;
 import dev.gpuprocess.report.Step;
 import dev.gpuprocess.report.StepListener;
+import java.io.IOException;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
@@ -41,11 +42,16 @@ record ListenerErrorsTest(SimulatedDriver machine, GpuCheckpoints checkpoints, C
 
     private final String step;
     private final String moment;
-    private final Error error = new AssertionError("seen by the listener");
+    private final Throwable error;
 
     Failing(String step, String moment) {
+      this(step, moment, new AssertionError("seen by the listener"));
+    }
+
+    Failing(String step, String moment, Throwable error) {
       this.step = step;
       this.moment = moment;
+      this.error = error;
     }
 
     @Override
@@ -65,8 +71,14 @@ record ListenerErrorsTest(SimulatedDriver machine, GpuCheckpoints checkpoints, C
 
     private void fail(String name, String now) {
       if (name.equals(step) && now.equals(moment)) {
-        throw error;
+        Failing.<RuntimeException>sneak(error);
       }
+    }
+
+    /** Throws as a listener in Kotlin can. */
+    @SuppressWarnings("unchecked")
+    private static <T extends Throwable> void sneak(Throwable thrown) throws T {
+      throw (T) thrown;
     }
   }
 
@@ -74,6 +86,10 @@ record ListenerErrorsTest(SimulatedDriver machine, GpuCheckpoints checkpoints, C
     RunningProcess running =
         checkpoints.toBuilder().listener(listener).build().process(counter.pid());
     assertSame(listener.error, assertThrows(Error.class, () -> verbs.accept(running)));
+    assertRuns();
+  }
+
+  private void assertRuns() {
     assertInstanceOf(RunningProcess.class, checkpoints.inspect(counter.pid()));
     assertEquals(List.of(), JournalFiles.in(machine.stateDirectory()), "nothing is left to mend");
     assertEquals(101, counter.increment());
@@ -89,6 +105,17 @@ record ListenerErrorsTest(SimulatedDriver machine, GpuCheckpoints checkpoints, C
   void cycle_listenerThrowsAnError_reachesTheCallerWithTheProcessRunning(
       String step, String moment) {
     assertThrown(new Failing(step, moment), running -> running.suspend().resume());
+  }
+
+  @ParameterizedTest
+  @CsvSource({
+    "lock, started", "lock, finished", "checkpoint, started", "checkpoint, finished",
+    "restore, started", "restore, finished", "unlock, started", "unlock, finished"
+  })
+  void cycle_listenerThrowsACheckedException_goesOn(String step, String moment) {
+    Failing listener = new Failing(step, moment, new IOException("seen by the listener"));
+    checkpoints.toBuilder().listener(listener).build().process(counter.pid()).suspend().resume();
+    assertRuns();
   }
 
   @ParameterizedTest

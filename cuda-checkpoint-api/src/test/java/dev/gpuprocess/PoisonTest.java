@@ -3,6 +3,7 @@ package dev.gpuprocess;
 import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -18,8 +19,17 @@ import dev.gpuprocess.fixtures.SimulatedGpu;
 import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.internal.engine.TrackedProcess;
 import dev.gpuprocess.internal.engine.TrackedTree;
+import dev.gpuprocess.internal.linux.ProcessKey;
+import dev.gpuprocess.internal.state.Journal;
+import dev.gpuprocess.internal.state.JournalEntry;
+import dev.gpuprocess.internal.state.ProcessHistory;
+import dev.gpuprocess.internal.state.StateDirectory;
+import java.nio.file.Path;
 import java.time.Duration;
+import java.time.Instant;
 import java.util.List;
+import java.util.Map;
+import java.util.Optional;
 import org.junit.jupiter.api.Test;
 
 /** Which processes are reported as lost, and which are not. */
@@ -62,6 +72,21 @@ record PoisonTest(SimulatedDriver machine, GpuCheckpoints checkpoints, Counter c
     machine.clearFaults();
     suspended.close();
     assertEquals(101, counter.increment());
+  }
+
+  /** A controller that was killed after the unlock leaves such an entry. */
+  @Test
+  void suspendOfOneWithTheEntryOfAnEarlierOne_doesNotTakeItsImage() {
+    CheckpointedProcess earlier = checkpoints.process(counter.pid()).suspend();
+    Journal journal = new Journal(new StateDirectory(machine.stateDirectory()));
+    JournalEntry entry = journal.find(ProcessKey.of(earlier.identity())).orElseThrow();
+    Path image = machine.directory().resolve("image");
+    earlier.resume();
+    journal.write(
+        entry.after(new ProcessHistory(Instant.EPOCH, false, image, null, null, Map.of())));
+    PoisonedProcess poisoned = poisoned();
+    assertEquals(Optional.empty(), poisoned.fallbackImage());
+    assertNotEquals(Instant.EPOCH, checkpoints.suspended().get(0).since());
   }
 
   @Test

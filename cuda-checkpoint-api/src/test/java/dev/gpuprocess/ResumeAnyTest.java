@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.OperationCancelledException;
@@ -27,6 +28,7 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.Test;
 
@@ -144,6 +146,56 @@ record ResumeAnyTest(SimulatedDriver machine, GpuCheckpoints gpus, Counter count
     } finally {
       executor.shutdownNow();
     }
+  }
+
+  /** No caller has the state object that the verb returns. */
+  @Test
+  void async_cancelledTooLate_resumesWhatTheVerbHasSuspended() {
+    AtomicReference<Runnable> task = new AtomicReference<>();
+    AtomicReference<CompletableFuture<CheckpointedProcess>> future = new AtomicReference<>();
+    RunningProcess running = gpus.process(counter.pid());
+    future.set(
+        Cancellation.async(
+            task::set,
+            by -> {
+              CheckpointedProcess suspended = running.suspend();
+              assertTrue(future.get().cancel(true));
+              return suspended;
+            }));
+    task.get().run();
+    assertTrue(future.get().isCancelled());
+    assertEquals(ProcessState.RUNNING, gpus.inspect(counter.pid()).state());
+    assertEquals(101, counter.increment());
+  }
+
+  @Test
+  void suspend_interruptedWhileAnotherVerbIsAtWork_endsWhenThatHasEnded() throws Exception {
+    AtomicReference<Throwable> thrown = new AtomicReference<>();
+    AtomicBoolean interrupted = new AtomicBoolean();
+    Thread waiter =
+        new Thread(
+            () -> {
+              try {
+                gpus.suspend(counter.pid());
+              } catch (RuntimeException e) {
+                thrown.set(e);
+              }
+              interrupted.set(Thread.currentThread().isInterrupted());
+            });
+    try (HeldVerb other =
+        HeldVerb.start(gpus, there -> there.process(counter.pid()).suspend().resume())) {
+      waiter.start();
+      waiter.interrupt();
+      // The pauses of the wait keep the interrupt for later.
+      Workload.await(() -> !waiter.isInterrupted(), "the wait for the other verb");
+      assertTrue(waiter.isAlive());
+      other.letGo();
+    }
+    waiter.join(PATIENCE.toMillis());
+    assertInstanceOf(OperationCancelledException.class, thrown.get());
+    assertTrue(interrupted.get());
+    assertEquals(ProcessState.RUNNING, gpus.inspect(counter.pid()).state());
+    assertEquals(101, counter.increment());
   }
 
   private static SuspendOptions cancelledBy(Cancellation cancellation) {

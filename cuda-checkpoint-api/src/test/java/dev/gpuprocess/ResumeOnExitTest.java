@@ -46,12 +46,22 @@ record ResumeOnExitTest(
   }
 
   @ParameterizedTest
-  @CsvSource({"block,suspend", "block,lock"})
+  @CsvSource({"block,suspend", "block,lock", "block,twice"})
   void exitInATryBlockResumes(String moment, String verb) throws Exception {
     try (ExitingController controller = controller(true, moment, verb)) {
       end(controller);
     }
     assertRuns();
+  }
+
+  @Test
+  void exitResumesAProcessThatWasSuspendedWhileAnotherOneWas() throws Exception {
+    try (Counter other = Counter.start(machine);
+        ExitingController controller = controller(true, "block", "beside " + other.pid())) {
+      end(controller);
+      assertEquals(101, other.increment());
+      assertRuns();
+    }
   }
 
   @Test

@@ -10,6 +10,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.OutsideUse;
+import dev.gpuprocess.cuda.CudaDriver;
 import dev.gpuprocess.cuda.Gpu;
 import dev.gpuprocess.cuda.GpuInventory;
 import dev.gpuprocess.cuda.GpuReading;
@@ -20,6 +21,7 @@ import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.fixtures.Fault;
+import dev.gpuprocess.fixtures.Job;
 import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.image.DumpReport;
 import dev.gpuprocess.internal.cuda.LibNvml;
@@ -34,6 +36,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.time.temporal.ChronoUnit;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -77,6 +80,7 @@ class RoomWaitTest {
   private static final class FullGpu implements GpuInventory {
     private final GpuInventory real;
     private final AtomicInteger asked = new AtomicInteger();
+    private final AtomicReference<Runnable> next = new AtomicReference<>(() -> {});
     private volatile boolean isFull;
 
     FullGpu(GpuInventory real) {
@@ -91,6 +95,7 @@ class RoomWaitTest {
     @Override
     public Optional<GpuReading> read() {
       asked.incrementAndGet();
+      next.getAndSet(() -> {}).run();
       return real.read()
           .map(
               seen ->
@@ -211,6 +216,70 @@ class RoomWaitTest {
     ((CheckpointedProcess) room.checkpoints(state).inspect(pattern.pid())).resume();
     waiter.ends(StaleStateException.class);
     assertEquals(RoomOnGpu.whole(), pattern.verify());
+  }
+
+  /** One of several may be nearer to running than the others, but not all of them. */
+  @Test
+  void somebodyElseMovesAllBeforeTheFirstLook_ends() {
+    try (Job job = Job.launch(2, 1, 0).on(room.machine).start()) {
+      CheckpointedProcess parked = room.checkpoints(state, full).process(job.pid()).suspend();
+      CudaDriver driver = room.checkpoints(state).cuda();
+      full.next.set(
+          () ->
+              parked
+                  .members()
+                  .forEach(
+                      each -> {
+                        assertTrue(driver.restore(each.process().pid(), Map.of()).ok());
+                        assertTrue(driver.unlock(each.process().pid()).ok());
+                      }));
+      assertThrows(StaleStateException.class, () -> parked.resume(FOR_EVER));
+    }
+  }
+
+  private void driverDoesNotAnswer() {
+    room.machine.faults(Fault.in("cuCheckpointProcessGetState").hangs());
+    await()
+        .atMost(30, SECONDS)
+        .until(
+            () ->
+                Thread.getAllStackTraces().keySet().stream()
+                    .anyMatch(
+                        each -> each.getName().equals("gpuprocess getState " + pattern.pid())));
+  }
+
+  @Test
+  void cancelled_theDriverDoesNotAnswer_ends() throws InterruptedException {
+    Cancellation cancellation = new Cancellation();
+    ResumeOptions options = FOR_EVER.toBuilder().cancellation(cancellation).build();
+    Waiter waiter = new Waiter(() -> suspended.resume(options));
+    driverDoesNotAnswer();
+    cancellation.cancel();
+    waiter.ends(OperationCancelledException.class);
+    room.machine.clearFaults();
+    assertStaysCheckpointedAndComesBack();
+  }
+
+  @Test
+  void interrupted_theDriverDoesNotAnswer_ends() throws InterruptedException {
+    Waiter waiter = new Waiter(() -> suspended.resume(FOR_EVER));
+    driverDoesNotAnswer();
+    waiter.thread.interrupt();
+    waiter.ends(OperationCancelledException.class);
+    assertTrue(waiter.interrupted);
+    room.machine.clearFaults();
+    assertStaysCheckpointedAndComesBack();
+  }
+
+  @Test
+  void timeIsOver_theDriverDoesNotAnswer_ends() throws InterruptedException {
+    Duration time = Duration.ofSeconds(2);
+    Waiter waiter =
+        new Waiter(() -> suspended.resume(ResumeOptions.builder().waitForMemory(time).build()));
+    driverDoesNotAnswer();
+    waiter.ends(InsufficientGpuMemoryException.class);
+    room.machine.clearFaults();
+    assertStaysCheckpointedAndComesBack();
   }
 
   @Test

@@ -1,5 +1,6 @@
 package dev.gpuprocess;
 
+import static dev.gpuprocess.cuda.ProcessState.LOCKED;
 import static java.util.concurrent.TimeUnit.SECONDS;
 import static org.awaitility.Awaitility.await;
 import static org.junit.jupiter.api.Assertions.assertEquals;
@@ -201,6 +202,29 @@ record SharedProcessTest(SimulatedDriver machine, GpuCheckpoints checkpoints, Co
     CheckpointedProcess left = going.join();
     assertRuns();
     assertEquals(RunningProcess.class, left.resume().getClass(), "it runs already");
+  }
+
+  @Test
+  void close_otherObjectResumedTheProcessBeforeItsVerb_isStaleAndUndoesNothing() {
+    GpuCheckpoints hasty =
+        checkpoints.toBuilder()
+            .timeouts(
+                Timeouts.builder().lock(HASTE).call(HASTE).transfer(Duration.ofMinutes(1)).build())
+            .build();
+    assertEquals(counter.pid(), checkpoints.process(counter.pid()).suspend().pid());
+    CheckpointedProcess old = (CheckpointedProcess) hasty.inspect(counter.pid());
+    RunningProcess theirs = ((CheckpointedProcess) checkpoints.inspect(counter.pid())).resume();
+    machine.faults(Fault.in("cuCheckpointProcessCheckpoint").hangs());
+    CompletableFuture<CheckpointedProcess> going = CompletableFuture.supplyAsync(theirs::suspend);
+    await()
+        .atMost(20, SECONDS)
+        .until(() -> checkpoints.cuda().getState((int) counter.pid()).value() == LOCKED);
+    assertThrows(StaleStateException.class, old::close);
+    machine.clearFaults();
+    CheckpointedProcess left = going.join();
+    assertInstanceOf(CheckpointedProcess.class, checkpoints.inspect(counter.pid()));
+    left.resume();
+    assertRuns();
   }
 
   @Test

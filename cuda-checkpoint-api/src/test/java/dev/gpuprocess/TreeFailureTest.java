@@ -6,6 +6,8 @@ import static dev.gpuprocess.cuda.ProcessState.LOCKED;
 import static dev.gpuprocess.cuda.ProcessState.RUNNING;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -15,18 +17,30 @@ import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.InsufficientGpuMemoryException;
 import dev.gpuprocess.error.LockTimeoutException;
+import dev.gpuprocess.error.NoSuchProcessException;
+import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.ProcessUnfitException;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.Job;
 import dev.gpuprocess.fixtures.Pattern;
+import dev.gpuprocess.fixtures.Signal;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.fixtures.SimulatedGpu;
+import dev.gpuprocess.internal.call.BoundedCall;
+import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.options.ResumeOptions;
+import dev.gpuprocess.options.Timeouts;
 import dev.gpuprocess.report.ProcessIdentity;
+import dev.gpuprocess.report.ProcessMember;
+import dev.gpuprocess.report.Step;
+import dev.gpuprocess.report.StepListener;
 import java.time.Duration;
 import java.util.Collections;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
@@ -157,6 +171,99 @@ record TreeFailureTest(LaunchedTree tree) {
     assertStates(job, LOCKED, CHECKPOINTED, LOCKED);
     tree.machine().clearFaults();
     parked.resume();
+    assertRuns(job);
+  }
+
+  /** The call of one returns after its deadline, when another one is known to be checkpointed. */
+  @Test
+  void restoreThatReturnsLateDoesNotUnlockBesideACheckpointedMember() {
+    Job job = tree.launch(0);
+    Timeouts hasty = Timeouts.builder().transfer(Duration.ofSeconds(1)).build();
+    CheckpointedProcess parked =
+        tree.checkpoints().toBuilder().timeouts(hasty).build().process(job.pid()).suspend();
+    ProcessIdentity late = ProcessIdentity.of(job.member(0)).orElseThrow();
+    tree.machine()
+        .faults(
+            Fault.in(RESTORE).pid(job.member(0)).hangs(),
+            Fault.in(RESTORE).pid(job.member(1)).answers(999));
+    assertThrows(OperationTimedOutException.class, parked::resume);
+    tree.machine().clearFaults();
+    Workload.await(() -> !BoundedCall.hangs(late), "the call that hangs");
+    assertStates(job, LOCKED, CHECKPOINTED, LOCKED);
+    assertEquals(MEMBERS, tree.entries());
+    assertEquals(RUNNING, tree.checkpoints().resume(job.pid()).state());
+    assertRuns(job);
+  }
+
+  @Test
+  void noneIsUnlockedWhileTheStateOfACheckpointedOneIsNotKnown() {
+    Job job = tree.launch(0);
+    int stopped = job.member(0);
+    StepListener stopping =
+        new StepListener() {
+          @Override
+          public void finished(Step step) {
+            if (step.name().equals("checkpoint") && step.pid() == stopped) {
+              Signal.send("STOP", stopped);
+              Workload.await(() -> ProcFs.stat(stopped).orElseThrow().isStopped(), "the stop");
+            }
+          }
+        };
+    RunningProcess running =
+        tree.checkpoints().toBuilder().listener(stopping).build().process(job.pid());
+    tree.machine().faults(Fault.in(CHECKPOINT).pid(job.member(1)).answers(801));
+    assertThrows(ProcessUnfitException.class, running::suspend);
+    Signal.send("CONT", stopped);
+    Workload.await(() -> !ProcFs.stat(stopped).orElseThrow().isStopped(), "its end");
+    assertStates(job, CHECKPOINTED, LOCKED, LOCKED);
+    assertEquals(MEMBERS, tree.entries());
+    assertEquals(RUNNING, tree.checkpoints().resume(job.pid()).state());
+    assertRuns(job);
+  }
+
+  @Test
+  void jobThatEndsWhileItIsLockedIsReportedAsEnded() throws InterruptedException {
+    Job job = tree.launch(0);
+    CountDownLatch locking = new CountDownLatch(MEMBERS);
+    StepListener beginning =
+        new StepListener() {
+          @Override
+          public void started(String name, int pid) {
+            if (name.equals("lock")) {
+              locking.countDown();
+            }
+          }
+        };
+    RunningProcess running =
+        tree.checkpoints().toBuilder().listener(beginning).build().process(job.pid());
+    List<ProcessIdentity> members = running.members().stream().map(ProcessMember::process).toList();
+    tree.machine().faults(Fault.in(LOCK).hangs());
+    CompletableFuture<CheckpointedProcess> suspended =
+        CompletableFuture.supplyAsync(running::suspend);
+    assertTrue(locking.await(60, TimeUnit.SECONDS));
+    job.close();
+    Workload.await(() -> members.stream().noneMatch(ProcessIdentity::isAlive), "their end");
+    tree.machine().clearFaults();
+    CompletionException failed = assertThrows(CompletionException.class, suspended::join);
+    assertInstanceOf(NoSuchProcessException.class, failed.getCause());
+    assertEquals(0, tree.entries());
+  }
+
+  @Test
+  void errorOfAListenerIsThrownAlsoIfALaterAttemptToLockSucceeds() {
+    Job job = tree.launch(0);
+    AssertionError error = new AssertionError("seen by the listener");
+    StepListener failing =
+        new StepListener() {
+          @Override
+          public void failed(String name, int pid, RuntimeException failure) {
+            throw error;
+          }
+        };
+    RunningProcess running =
+        tree.checkpoints().toBuilder().listener(failing).build().process(job.pid());
+    tree.machine().faults(Fault.in(LOCK).pid(job.member(2)).call(1).answers(600));
+    assertSame(error, assertThrows(AssertionError.class, running::lock));
     assertRuns(job);
   }
 

@@ -5,6 +5,8 @@ import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Executor;
 import java.util.function.Function;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Ends suspends, resumes, dumps, restores and copies of images early, from another thread. Set in
@@ -18,6 +20,8 @@ import java.util.function.Function;
  * call first waits for the listener.
  */
 public final class Cancellation {
+
+  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
   private final Set<Runnable> actions = new LinkedHashSet<>();
   private boolean cancelled;
@@ -37,7 +41,8 @@ public final class Cancellation {
   /**
    * Runs a verb on an executor. Cancelling the future cancels the verb, which then ends as its
    * documentation says, in the background: until it has ended, other verbs on the process are
-   * refused.
+   * refused. If the cancellation came too late for the verb, the state object that it returns is
+   * closed, which resumes a suspended process.
    *
    * <pre>{@code
    * by -> process.suspend(SuspendOptions.builder().cancellation(by).build())
@@ -62,13 +67,24 @@ public final class Cancellation {
         () -> {
           if (!future.isDone()) {
             try {
-              future.complete(verb.apply(cancellation));
-            } catch (RuntimeException | Error e) {
+              T result = verb.apply(cancellation);
+              if (!future.complete(result) && result instanceof AutoCloseable left) {
+                close(left);
+              }
+            } catch (Throwable e) {
               future.completeExceptionally(e);
             }
           }
         });
     return future;
+  }
+
+  private static void close(AutoCloseable left) {
+    try {
+      left.close();
+    } catch (Throwable e) {
+      LOG.warn("{} was left by a cancelled call, and cannot be closed", left, e);
+    }
   }
 
   /** {@return whether {@link #cancel} was called} */

@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.engine;
 
+import dev.gpuprocess.cuda.CudaAnswer;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.FixAndRetryException;
@@ -21,6 +22,7 @@ import dev.gpuprocess.internal.state.GpuUsage;
 import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.internal.text.Printable;
 import dev.gpuprocess.internal.time.Deadline;
+import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.internal.time.Uninterrupted;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.ResumeOptions;
@@ -50,6 +52,9 @@ public final class MemoryWait {
   private static final long FIRST_PAUSE = 50_000_000;
   private static final long LONGEST_PAUSE = 500_000_000;
   private static final int MOST_UNREADABLE = 3;
+
+  /** The time after which a wait for the driver notices an interrupt or a cancellation. */
+  private static final Duration SLICE = Duration.ofMillis(200);
 
   private final EngineContext context;
   private final String name;
@@ -243,12 +248,7 @@ public final class MemoryWait {
     if (left == 0) {
       throw refusal;
     }
-    if (endsWhenInterrupted && Thread.currentThread().isInterrupted()) {
-      throw new OperationCancelledException(
-          "%s waited for GPU memory and its thread was interrupted: it stays checkpointed"
-              .formatted(name),
-          failure(ProcessState.CHECKPOINTED));
-    }
+    requireNotInterrupted();
     requireNotCancelled();
     pause(cancelled, Math.min(pause, left));
     pause = Math.min(LONGEST_PAUSE, pause * 3 / 2);
@@ -266,9 +266,26 @@ public final class MemoryWait {
     }
   }
 
+  private void requireNotInterrupted() {
+    if (isInterrupted()) {
+      throw new OperationCancelledException(
+          "%s waited for GPU memory and its thread was interrupted: it stays checkpointed"
+              .formatted(name),
+          failure(ProcessState.CHECKPOINTED));
+    }
+  }
+
+  private boolean isInterrupted() {
+    return endsWhenInterrupted && Thread.currentThread().isInterrupted();
+  }
+
+  private boolean isCancelled() {
+    return options.cancellation().map(Cancellation::isCancelled).orElse(false);
+  }
+
   /** Throws when the restore was cancelled. */
   public void requireNotCancelled() {
-    if (options.cancellation().map(Cancellation::isCancelled).orElse(false)) {
+    if (isCancelled()) {
       throw new OperationCancelledException(
           "the restore of %s was cancelled: it stays checkpointed".formatted(name),
           failure(ProcessState.CHECKPOINTED));
@@ -278,6 +295,7 @@ public final class MemoryWait {
   /** Checks that all processes are checkpointed. Processes that have exited need no memory. */
   private void requireStillCheckpointed() {
     List<TrackedProcess> there = new ArrayList<>();
+    ProcessState elsewhere = null;
     boolean isFirst = !looked;
     looked = true;
     for (TrackedProcess each : waiting) {
@@ -293,7 +311,12 @@ public final class MemoryWait {
         there.add(each);
       } else if (!isFirst || waiting.size() == 1) {
         throw moved(state.get());
+      } else {
+        elsewhere = state.get();
       }
+    }
+    if (there.isEmpty() && elsewhere != null) {
+      throw moved(elsewhere);
     }
     if (there.isEmpty()) {
       throw new NoSuchProcessException(
@@ -311,12 +334,18 @@ public final class MemoryWait {
     }
     // The driver does not answer while another verb moves the process's memory.
     Duration limit = context.timeouts().transfer();
+    StateReading reading = StateReading.ask(context.cuda(), process.pid());
     try {
-      Optional<ProcessState> state =
-          Optional.ofNullable(StateReading.ask(context.cuda(), process.pid()).await(limit).value());
+      awaitUnlessEnded(reading, Deadline.after(Durations.min(limit, deadline.remaining())));
+      Optional<ProcessState> state = Optional.ofNullable(reading.await(Duration.ZERO).value());
       unanswered = 0;
       return state;
     } catch (TimeoutException e) {
+      requireNotInterrupted();
+      requireNotCancelled();
+      if (deadline.passed()) {
+        return Optional.empty();
+      }
       unanswered++;
       if (unanswered < MOST_UNREADABLE) {
         LOG.debug("the state of process {} is read again later", process.pid(), e);
@@ -327,6 +356,23 @@ public final class MemoryWait {
               .formatted(process.pid(), Printable.of(limit)),
           failure(null),
           e);
+    }
+  }
+
+  /** Waits for an answer until the deadline, an interrupt or a cancellation. */
+  private void awaitUnlessEnded(StateReading reading, Deadline end) {
+    boolean answered;
+    do {
+      answered = isAnswered(reading);
+    } while (!answered && !end.passed() && !isInterrupted() && !isCancelled());
+  }
+
+  private static boolean isAnswered(StateReading reading) {
+    try {
+      CudaAnswer<ProcessState> unused = reading.awaitFirst(SLICE);
+      return true;
+    } catch (TimeoutException notYet) {
+      return false;
     }
   }
 

@@ -5,6 +5,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
+import java.util.concurrent.Executor;
 import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
 
@@ -28,14 +29,17 @@ final class Parallel {
    * @param wait returns when a run has ended, also when it failed
    */
   static <T> void forEach(List<T> members, Consumer<T> step, Consumer<CompletableFuture<?>> wait) {
+    forEach(members, step, wait, BoundedCall.THREADS);
+  }
+
+  static <T> void forEach(
+      List<T> members, Consumer<T> step, Consumer<CompletableFuture<?>> wait, Executor threads) {
     if (members.size() == 1) {
       step.accept(members.get(0));
       return;
     }
     List<CompletableFuture<Void>> running = new ArrayList<>();
-    members.forEach(
-        each ->
-            running.add(CompletableFuture.runAsync(() -> step.accept(each), BoundedCall.THREADS)));
+    members.forEach(each -> running.add(started(() -> step.accept(each), threads)));
     Throwable first = null;
     for (CompletableFuture<Void> each : running) {
       wait.accept(each);
@@ -46,6 +50,15 @@ final class Parallel {
     }
     if (first != null) {
       throw (RuntimeException) first;
+    }
+  }
+
+  /** Returns a failed run if its thread cannot be started: the others must have ended as well. */
+  private static CompletableFuture<Void> started(Runnable run, Executor threads) {
+    try {
+      return CompletableFuture.runAsync(run, threads);
+    } catch (RuntimeException | Error e) {
+      return CompletableFuture.failedFuture(e);
     }
   }
 

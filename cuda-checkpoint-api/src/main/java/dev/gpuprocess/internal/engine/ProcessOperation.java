@@ -17,6 +17,7 @@ import dev.gpuprocess.internal.call.StateReading;
 import dev.gpuprocess.internal.call.Stop;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.proc.Standstill;
+import dev.gpuprocess.internal.proc.Unreadable;
 import dev.gpuprocess.internal.reservation.Reservation;
 import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.internal.text.Printable;
@@ -46,6 +47,7 @@ public final class ProcessOperation {
   private final TrackedProcess process;
   private final String verb;
   private final @Nullable ProcessLock lock;
+  private final @Nullable TrackedTree tree;
   private final CudaDriver cuda;
   private final long began = System.nanoTime();
   private final StateQuery states;
@@ -55,16 +57,25 @@ public final class ProcessOperation {
   private volatile Reservation reservation = Reservation.NONE;
   private boolean recorded;
   private boolean moved;
+  private boolean checkpointBegun;
+
+  /** Creates a verb that only reads. */
+  ProcessOperation(TrackedProcess process, String verb) {
+    this(process, verb, null, null);
+  }
 
   /**
    * Creates a verb.
    *
    * @param lock null for a verb that only reads
+   * @param tree whose members are moved together; null for a verb that only reads
    */
-  public ProcessOperation(TrackedProcess process, String verb, @Nullable ProcessLock lock) {
+  ProcessOperation(
+      TrackedProcess process, String verb, @Nullable ProcessLock lock, @Nullable TrackedTree tree) {
     this.process = process;
     this.verb = verb;
     this.lock = lock;
+    this.tree = tree;
     this.cuda = process.context.cuda();
     this.states = new StateQuery(process.context, () -> failure(null, null));
   }
@@ -80,7 +91,7 @@ public final class ProcessOperation {
   public static ProcessOperation reading(EngineContext context, long pid, String verb) {
     TrackedProcess process = TrackedProcess.of(context, pid, verb);
     BoundedCall.requireCapacity(process.identity, verb);
-    ProcessOperation reading = new ProcessOperation(process, verb, null);
+    ProcessOperation reading = new ProcessOperation(process, verb);
     reading.awaitCriu();
     process.requireReachable(verb);
     return reading;
@@ -163,6 +174,9 @@ public final class ProcessOperation {
     if (readState() != expected || (expected != ProcessState.RUNNING && isMovedByOthers())) {
       throw stale(expected);
     }
+    if (expected == ProcessState.RUNNING) {
+      process.foundRunning();
+    }
   }
 
   /**
@@ -180,11 +194,15 @@ public final class ProcessOperation {
   /** Checks that no other controller has moved the process, or that it is running again. */
   void requireNotTaken() {
     if (isMovedByOthers() && stateNow() != ProcessState.RUNNING) {
-      throw new StaleStateException(
-          "process %s was moved by another controller: go on with GpuProcess.inspect(%s)"
-              .formatted(pid(), pid()),
-          failure(null, null));
+      throw movedByOthers(process, failure(null, null));
     }
+  }
+
+  static StaleStateException movedByOthers(TrackedProcess process, Failure failure) {
+    return new StaleStateException(
+        "process %s was moved by another controller: go on with GpuProcess.inspect(%s)"
+            .formatted(process.pid(), process.pid()),
+        failure);
   }
 
   private boolean isMovedByOthers() {
@@ -227,6 +245,17 @@ public final class ProcessOperation {
       LOG.debug("the state of process {} cannot be read", pid(), e);
       return null;
     }
+  }
+
+  /**
+   * Returns whether the process is checkpointed, or may be: its checkpoint was begun, and its state
+   * cannot be read. An abandoned call rolls back when it returns.
+   */
+  boolean mayBeCheckpointed() {
+    ProcessState now = stateNow();
+    boolean isUnknown = now == null && checkpointBegun && !abandoned;
+    return now == ProcessState.CHECKPOINTED
+        || (isUnknown && !Unreadable.as(false, process::isGone));
   }
 
   /** Returns the data for an exception of this verb. */
@@ -284,6 +313,7 @@ public final class ProcessOperation {
   }
 
   void checkpoint() {
+    checkpointBegun = true;
     CudaResult result = move("checkpoint", transferDeadline(), () -> cuda.checkpoint(pid()), null);
     if (!result.ok()) {
       throw fail("checkpoint", result);
@@ -303,6 +333,7 @@ public final class ProcessOperation {
       result = restoreOnce(pairs);
     }
     requireReached("restore", result, ProcessState.LOCKED);
+    process.foundIn(ProcessState.LOCKED);
   }
 
   private CudaResult restoreOnce(Map<GpuUuid, GpuUuid> pairs) {
@@ -312,6 +343,7 @@ public final class ProcessOperation {
   public void unlock() {
     CudaResult result = move("unlock", controlDeadline(), () -> cuda.unlock(pid()), null);
     requireReached("unlock", result, ProcessState.RUNNING);
+    process.foundIn(ProcessState.RUNNING);
     Resumption.removeChanges(process.identity, ProcessState.RUNNING);
   }
 
@@ -392,7 +424,7 @@ public final class ProcessOperation {
           process.identity,
           "bring back " + pid(),
           transferDeadline(),
-          () -> Resumption.bringBack(process, lock),
+          () -> Resumption.bringBack(process, lock, tree),
           (value, failed) -> endLate("bring back", value, failed, false));
     } catch (TimeoutException e) {
       abandoned = true;
@@ -408,14 +440,14 @@ public final class ProcessOperation {
         "{} on process {} returned late: {}", function, pid(), failed == null ? value : failed);
     try {
       if (undo) {
-        boolean unused = Resumption.bringBack(process, lock);
+        boolean unused = Resumption.bringBack(process, lock, tree);
       }
     } catch (RuntimeException | Error e) {
       LOG.warn("process {} could not be brought back; inspect finds it", pid(), e);
     } finally {
       reservation.close();
       if (lock != null) {
-        lock.release(() -> Resumption.bringBack(process, lock));
+        lock.release(() -> Resumption.bringBack(process, lock, tree));
       }
     }
   }

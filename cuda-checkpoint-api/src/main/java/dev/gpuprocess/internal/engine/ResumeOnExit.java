@@ -22,6 +22,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Predicate;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -67,7 +68,8 @@ final class ResumeOnExit {
             "%s of %s was not begun because this JVM is exiting".formatted(verb, tree.name()),
             Failure.of(verb, tree.root.pid()));
       }
-      AWAY.values().removeIf(ResumeOnExit::isBack);
+      // A member that another verb is taking away now is still recorded as running.
+      AWAY.values().removeIf(each -> allMembers(each, TrackedProcess::isGone));
       AWAY.put(tree.key(), tree);
     }
   }
@@ -88,15 +90,23 @@ final class ResumeOnExit {
   }
 
   /** Removes the record after a verb, if the process is running again, or has exited. */
-  static void settle(TrackedTree tree) {
+  static void settle(TreeOperation operation) {
+    TrackedTree tree = operation.tree();
     if (!tree.context.resumeOnExit()) {
       return;
     }
     synchronized (AWAY) {
-      if (isBack(tree) && AWAY.remove(tree.key()) != null && AWAY.isEmpty()) {
+      if (isBack(tree) && remove(operation) && AWAY.isEmpty()) {
         unregister();
       }
     }
+  }
+
+  /** Keeps the record of another tree object, unless this verb itself has seen the process run. */
+  private static boolean remove(TreeOperation operation) {
+    TrackedTree tree = operation.tree();
+    boolean hasSeenItRun = operation.hasMoved() || operation.before() == ProcessState.RUNNING;
+    return hasSeenItRun ? AWAY.remove(tree.key()) != null : AWAY.remove(tree.key(), tree);
   }
 
   private static void unregister() {
@@ -110,11 +120,11 @@ final class ResumeOnExit {
   }
 
   private static boolean isBack(TrackedTree tree) {
-    return Unreadable.as(
-        false,
-        () ->
-            tree.members().stream()
-                .allMatch(each -> each.lastKnown() == ProcessState.RUNNING || each.isGone()));
+    return allMembers(tree, each -> each.lastKnown() == ProcessState.RUNNING || each.isGone());
+  }
+
+  private static boolean allMembers(TrackedTree tree, Predicate<TrackedProcess> condition) {
+    return Unreadable.as(false, () -> tree.members().stream().allMatch(condition));
   }
 
   private static void run() {

@@ -12,6 +12,7 @@ import dev.gpuprocess.internal.memory.DriverHook;
 import dev.gpuprocess.internal.memory.LockGate;
 import dev.gpuprocess.internal.pool.HostMemoryPool;
 import dev.gpuprocess.internal.pool.PreparedMemory;
+import dev.gpuprocess.internal.proc.Unreadable;
 import dev.gpuprocess.internal.reservation.GpuMemoryCheck;
 import dev.gpuprocess.internal.reservation.Reservation;
 import dev.gpuprocess.internal.state.GpuUsage;
@@ -90,37 +91,37 @@ public final class Resumption {
 
   /**
    * Brings members back to where a verb that failed began, in reverse order, as their states
-   * require, and journals the result. If a member stays checkpointed, the others stay locked, since
-   * it could return later. An abandoned call rolls back when it returns; this method does not wait
-   * for that.
+   * require, and journals the result. If a member stays checkpointed, or may be, the others stay
+   * locked, since it could return later. An abandoned call rolls back when it returns; this method
+   * does not wait for that.
    *
    * @param from the state in which the verb began
    * @param why gets the failures of the rollback
    */
   public static void rollBack(List<ProcessOperation> members, ProcessState from, Throwable why) {
+    undo(members, from, why);
+    members.forEach(each -> addTo(why, each.steps()::rethrow));
+  }
+
+  /** Does the same for a verb that tries again. It throws the Errors of listeners when it ends. */
+  static void undo(List<ProcessOperation> members, ProcessState from, Throwable why) {
     List<ProcessOperation> checkpointed = now(members, ProcessState.CHECKPOINTED);
     if (from != ProcessState.CHECKPOINTED && !checkpointed.isEmpty()) {
       EngineContext context = checkpointed.get(0).process().context;
       addTo(why, () -> patient(context, checkpointed).restore(checkpointed));
     }
-    if (from == ProcessState.RUNNING && mayUnlock(states(members))) {
+    if (from == ProcessState.RUNNING
+        && members.stream().noneMatch(ProcessOperation::mayBeCheckpointed)) {
       addTo(why, () -> Parallel.forEach(now(members, ProcessState.LOCKED), Resumption::unlock));
     }
     for (ProcessOperation each : members) {
       each.process().setState(each.stateNow());
-      addTo(why, each.steps()::rethrow);
     }
   }
 
   /** Returns whether locked members may be unlocked: not while one of them is checkpointed. */
   public static boolean mayUnlock(Collection<? extends @Nullable ProcessState> members) {
     return !members.contains(ProcessState.CHECKPOINTED);
-  }
-
-  private static List<@Nullable ProcessState> states(List<ProcessOperation> members) {
-    List<@Nullable ProcessState> states = new ArrayList<>();
-    members.forEach(each -> states.add(each.stateNow()));
-    return states;
   }
 
   private static void addTo(Throwable why, Runnable step) {
@@ -275,12 +276,16 @@ public final class Resumption {
   /**
    * Brings one process back to running from any state, as far as that is safe, and journals the
    * result. Calls the driver without a deadline, and waits for GPU memory as long as closing does:
-   * for a thread that can be abandoned, when the pid may already belong to another process.
+   * for a thread that can be abandoned, when the pid may already belong to another process. While
+   * another member of its tree is checkpointed, the process stays locked: it is unlocked when the
+   * tree is resumed.
    *
+   * @param tree of the process; null for a verb that only reads
    * @return true
    * @throws dev.gpuprocess.error.GpuCheckpointException when GPU memory is missing
    */
-  static boolean bringBack(TrackedProcess process, @Nullable ProcessLock lock) {
+  static boolean bringBack(
+      TrackedProcess process, @Nullable ProcessLock lock, @Nullable TrackedTree tree) {
     CudaDriver cuda = process.context.cuda();
     ProcessState state = stateIfAlive(process);
     if (lock != null) {
@@ -291,7 +296,7 @@ public final class Resumption {
         LOG.info("process {} is restored: {}", process.pid(), restoreWithMemory(process));
         state = stateIfAlive(process);
       }
-      if (state == ProcessState.LOCKED) {
+      if (state == ProcessState.LOCKED && (tree == null || mayUnlock(process, tree))) {
         LOG.info("process {} is unlocked: {}", process.pid(), cuda.unlock(process.pid()));
         removeChanges(process.identity, ProcessState.RUNNING);
       }
@@ -299,6 +304,13 @@ public final class Resumption {
       process.setState(stateIfAlive(process));
     }
     return true;
+  }
+
+  /** Returns whether no other living member of the tree is known to be checkpointed. */
+  private static boolean mayUnlock(TrackedProcess process, TrackedTree tree) {
+    return tree.members().stream()
+        .filter(each -> !each.equals(process) && each.lastKnown() == ProcessState.CHECKPOINTED)
+        .allMatch(each -> Unreadable.as(false, each::isGone));
   }
 
   /** Restores to the GPUs that the process used before. */

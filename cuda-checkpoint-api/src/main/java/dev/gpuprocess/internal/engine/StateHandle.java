@@ -1,6 +1,7 @@
 package dev.gpuprocess.internal.engine;
 
 import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.error.OperationTimedOutException;
@@ -211,7 +212,7 @@ public record StateHandle(TrackedTree tree, int generation, List<Step> steps) {
         operation.members().forEach(ProcessOperation::requireNotTaken);
         tree.kill();
       } finally {
-        ResumeOnExit.settle(tree);
+        ResumeOnExit.settle(operation);
         operation.releaseLocks();
       }
     }
@@ -239,10 +240,19 @@ public record StateHandle(TrackedTree tree, int generation, List<Step> steps) {
       int unused = tree.advance();
     } catch (OperationInProgressException e) {
       // Several members are resumed together, never one alone by the holder of its lock.
-      if (!tree.isSingle() || ProcessLock.requestResume(tree.key())) {
+      if (!tree.isSingle() || ProcessLock.requestResume(tree.key(), this::requireNotMovedBefore)) {
         throw e;
       }
       resume.run();
+    }
+  }
+
+  /** Checks that the verb under way began where this tree knows the process to be. */
+  private void requireNotMovedBefore(ProcessLock verb) {
+    TrackedProcess member = tree.members().get(0);
+    // The move of the verb itself is known if it is a verb of this tree.
+    if (member.isMovedSince(verb.moveBefore()) && member.isMovedSince(verb.lastMove())) {
+      throw ProcessOperation.movedByOthers(member, Failure.of("close", member.pid()));
     }
   }
 }

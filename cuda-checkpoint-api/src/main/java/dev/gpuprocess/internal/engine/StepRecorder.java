@@ -31,7 +31,7 @@ public final class StepRecorder {
   private static final class Shared {
 
     private final List<Step> taken;
-    private @Nullable Throwable thrownByListener;
+    private @Nullable Error thrownByListener;
 
     Shared(List<Step> before) {
       this.taken = new ArrayList<>(before);
@@ -45,7 +45,7 @@ public final class StepRecorder {
       return List.copyOf(taken);
     }
 
-    synchronized void thrown(Throwable e) {
+    synchronized void thrown(Error e) {
       if (thrownByListener == null) {
         thrownByListener = e;
       } else if (thrownByListener != e) {
@@ -53,8 +53,8 @@ public final class StepRecorder {
       }
     }
 
-    synchronized @Nullable Throwable takeThrown() {
-      Throwable thrown = thrownByListener;
+    synchronized @Nullable Error takeThrown() {
+      Error thrown = thrownByListener;
       thrownByListener = null;
       return thrown;
     }
@@ -196,16 +196,10 @@ public final class StepRecorder {
    * may stay as it is.
    */
   public void rethrow() {
-    Throwable thrown = shared.takeThrown();
+    Error thrown = shared.takeThrown();
     if (thrown != null) {
-      StepRecorder.<RuntimeException>sneak(thrown);
+      throw thrown;
     }
-  }
-
-  /** A listener written in another language may throw anything. */
-  @SuppressWarnings("unchecked")
-  private static <T extends Throwable> void sneak(Throwable thrown) throws T {
-    throw (T) thrown;
   }
 
   private void finished(Step step) {
@@ -223,12 +217,16 @@ public final class StepRecorder {
   private void notifyListener(Consumer<StepListener> call) {
     try {
       call.accept(listener);
-    } catch (RuntimeException e) {
-      // A failing display must not lose the state object of a process that has moved.
-      LOG.warn("a step listener failed", e);
-    } catch (Throwable e) {
+    } catch (Error e) {
       // An Error must not stop the verb half way: it is thrown when the process may stay as it is.
       shared.thrown(e);
+    } catch (Throwable e) {
+      // A failing display must not lose the state object of a process that has moved. A listener in
+      // another language may throw checked exceptions.
+      LOG.warn("a step listener failed", e);
+      if (e instanceof InterruptedException) {
+        Thread.currentThread().interrupt();
+      }
     }
   }
 }

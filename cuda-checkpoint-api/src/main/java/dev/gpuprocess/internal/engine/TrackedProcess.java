@@ -312,8 +312,13 @@ public final class TrackedProcess {
 
   /** Removes the journal entry: nothing is left to mend. */
   public void forget() {
-    history = history.running(imageLabel);
+    foundRunning();
     journal().remove(key);
+  }
+
+  /** Ends the history of an earlier suspend, whose journal entry may still be there. */
+  void foundRunning() {
+    history = history.running(imageLabel);
   }
 
   public void recordGpuUsage(GpuUsage found) {

@@ -227,7 +227,7 @@ public final class TrackedTree {
       throw LibraryClasses.unloadable(
           "%s of %s".formatted(verb, name()), operation.failure(null, null), e);
     } finally {
-      ResumeOnExit.settle(this);
+      ResumeOnExit.settle(operation);
       operation.releaseLocks();
     }
   }

@@ -82,8 +82,11 @@ final class TreeLock {
   }
 
   private void unlockAll(RuntimeException why) {
-    Resumption.rollBack(operation.members(), ProcessState.RUNNING, why);
+    Resumption.undo(operation.members(), ProcessState.RUNNING, why);
     operation.removeExited();
+    if (operation.members().isEmpty() && !operation.root().isAlive()) {
+      throw why;
+    }
     for (ProcessOperation each : operation.members()) {
       if (each.stateNow() != ProcessState.RUNNING) {
         throw why;

@@ -17,6 +17,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.HashSet;
+import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
@@ -111,7 +112,7 @@ public final class TreeOperation {
   }
 
   private void add(TrackedProcess member, ProcessLock lock) {
-    ProcessOperation operation = new ProcessOperation(member, verb, lock);
+    ProcessOperation operation = new ProcessOperation(member, verb, lock, tree);
     if (steps != null) {
       operation.measuredBy(steps.of(member.pid()));
     }
@@ -217,8 +218,18 @@ public final class TreeOperation {
    * when the call returns.
    */
   void releaseLocks() {
-    members.forEach(ProcessOperation::releaseLock);
-    if (rootLock != null) {
+    releaseLocks(members.iterator());
+  }
+
+  /** Releases each lock, also if the release of another one throws. */
+  private void releaseLocks(Iterator<ProcessOperation> left) {
+    if (left.hasNext()) {
+      try {
+        left.next().releaseLock();
+      } finally {
+        releaseLocks(left);
+      }
+    } else if (rootLock != null) {
       rootLock.release();
     }
   }

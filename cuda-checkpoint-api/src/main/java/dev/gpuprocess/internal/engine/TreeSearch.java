@@ -240,7 +240,7 @@ public final class TreeSearch {
     BoundedCall.requireCapacity(candidate, verb);
     TrackedProcess process = TrackedProcess.of(context, candidate);
     process.setRoot(ProcessKey.of(root));
-    ProcessOperation reading = new ProcessOperation(process, verb, null);
+    ProcessOperation reading = new ProcessOperation(process, verb);
     reading.awaitCriu();
     if (process.isGone() || isUnreachable(process)) {
       return Optional.empty();

@@ -310,7 +310,9 @@ public final class ProcFs {
    * @return empty when it is gone
    */
   public static OptionalInt innermostPid(long pid) {
-    String pids = status(pid).getOrDefault("NSpid", "");
+    // Of the first thread, also when it has ended: a living thread has another number.
+    String status = ProcFile.text(directory(pid).resolve("status")).orElse("");
+    String pids = ProcFields.parse(status).getOrDefault("NSpid", "");
     return pids.isEmpty()
         ? OptionalInt.empty()
         : OptionalInt.of(Integer.parseInt(pids.substring(pids.lastIndexOf('\t') + 1)));

@@ -15,6 +15,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.BooleanSupplier;
+import java.util.function.Consumer;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
@@ -52,6 +53,10 @@ public final class ProcessLock {
   private final Kind kind;
   private final StateDirectory state;
   private @Nullable NamedLock held;
+
+  /** The last move before this lock was taken. */
+  private Optional<Generation> moveBefore = Optional.empty();
+
   private boolean bringsBack;
   private boolean resumeRequested;
   private volatile LockHolder holder;
@@ -129,6 +134,7 @@ public final class ProcessLock {
   private synchronized boolean lock() {
     try {
       held = state.tryLock(lockName(process), holder).orElse(null);
+      moveBefore = lastMove();
       return held != null;
     } catch (IOException e) {
       // Without free descriptors the holder of the lock is not known, so it must not be ignored.
@@ -271,6 +277,11 @@ public final class ProcessLock {
     }
   }
 
+  /** Returns the last move before the lock was taken, by any controller; empty if not known. */
+  public synchronized Optional<Generation> moveBefore() {
+    return moveBefore;
+  }
+
   /** Declares that the lock will be released by {@link #release(BooleanSupplier)}. */
   public synchronized void willBringBack() {
     bringsBack = true;
@@ -280,17 +291,22 @@ public final class ProcessLock {
    * Requests that the process is brought back to running when the lock that this JVM holds is
    * released, before another controller can take it.
    *
+   * @param check throws if the verb that holds the lock must not be undone
    * @return false if this JVM no longer holds the lock, or holds it for a verb that does not bring
    *     processes back
    */
-  public static boolean requestResume(ProcessKey process) {
+  public static boolean requestResume(ProcessKey process, Consumer<ProcessLock> check) {
     ProcessLock lock = TAKEN.get(lockName(process));
-    return lock != null && lock.requestResume();
+    return lock != null && lock.requestResume(check);
   }
 
-  private synchronized boolean requestResume() {
-    resumeRequested = bringsBack && TAKEN.get(lockName(process)) == this;
-    return resumeRequested;
+  private synchronized boolean requestResume(Consumer<ProcessLock> check) {
+    boolean isHeld = bringsBack && TAKEN.get(lockName(process)) == this;
+    if (isHeld) {
+      check.accept(this);
+      resumeRequested = true;
+    }
+    return isHeld;
   }
 
   /**

@@ -67,6 +67,11 @@ public final class Polling implements AutoCloseable {
     return true;
   }
 
+  /** Returns whether the thread was interrupted during a pause. */
+  public boolean isInterrupted() {
+    return interrupted;
+  }
+
   /**
    * Waits that long. Unlike a sleep, it does not round up to milliseconds on Java 17.
    *

@@ -5,9 +5,11 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
+import dev.gpuprocess.internal.call.BoundedCall;
 import java.util.List;
 import java.util.concurrent.BrokenBarrierException;
 import java.util.concurrent.CyclicBarrier;
+import java.util.concurrent.Executor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -62,5 +64,27 @@ class ParallelTest {
                     Runnable::run)));
     assertArrayEquals(new Throwable[] {two}, one.getSuppressed());
     assertEquals(1, done.get());
+  }
+
+  /** A step that goes on would lock its member after the rollback. */
+  @Test
+  void waitsForTheOthersIfAThreadCannotBeStarted() {
+    OutOfMemoryError none = new OutOfMemoryError("unable to create native thread");
+    AtomicInteger started = new AtomicInteger();
+    Executor threads =
+        run -> {
+          if (started.incrementAndGet() == 2) {
+            throw none;
+          }
+          BoundedCall.THREADS.execute(run);
+        };
+    assertSame(
+        none,
+        assertThrows(
+            OutOfMemoryError.class,
+            () ->
+                Parallel.forEach(
+                    List.of(1, 2, 3), each -> done.incrementAndGet(), each -> {}, threads)));
+    assertEquals(2, done.get());
   }
 }

@@ -76,9 +76,9 @@ record ProcessLockTest(SimulatedDriver machine, GpuCheckpoints checkpoints, Coun
             new StateDirectory(machine.stateDirectory()),
             Duration.ZERO);
     try {
-      assertFalse(ProcessLock.requestResume(key));
+      assertFalse(ProcessLock.requestResume(key, held -> {}));
       lock.willBringBack();
-      assertTrue(ProcessLock.requestResume(key));
+      assertTrue(ProcessLock.requestResume(key, held -> {}));
     } finally {
       lock.release();
     }
