@@ -5,12 +5,16 @@ import dev.gpuprocess.ImageStore;
 import dev.gpuprocess.LaunchedProcess;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.RepeatedSnapshots;
+import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.SnapshotListener;
 import dev.gpuprocess.SnapshotPlan;
 import dev.gpuprocess.cuda.GpuMap;
+import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageException;
+import dev.gpuprocess.error.ImageKeptException;
 import dev.gpuprocess.error.NoSuchProcessException;
+import dev.gpuprocess.error.ProcessUnfitException;
 import dev.gpuprocess.error.RetryLaterException;
 import dev.gpuprocess.examples.slurm.JobEvents.Event;
 import dev.gpuprocess.examples.slurm.JobEvents.Signalled;
@@ -20,6 +24,7 @@ import dev.gpuprocess.options.LaunchOptions;
 import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.options.RetentionPolicy;
+import dev.gpuprocess.options.SuspendOptions;
 import java.io.IOException;
 import java.lang.ProcessBuilder.Redirect;
 import java.nio.file.Files;
@@ -62,6 +67,7 @@ public final class JobRun {
           ImageException.Reason.PLUGIN);
 
   private static final int SIGNALLED = 128;
+  private static final int SIGKILL = 9;
   private static final int SIGTERM = 15;
 
   /**
@@ -69,7 +75,7 @@ public final class JobRun {
    */
   private static final int UNKNOWN = 1;
 
-  private static final int KEPT_IMAGES = 2;
+  private static final RetentionPolicy RETENTION = RetentionPolicy.builder().keepLast(2).build();
 
   /** Of KillWait: what this process and its dump need to end. */
   private static final Duration RESERVE = Duration.ofSeconds(3);
@@ -93,6 +99,10 @@ public final class JobRun {
   private volatile Duration killWait = DEFAULT_KILL_WAIT;
   private Cancellation dumpCancellation = new Cancellation();
   private boolean terminated;
+
+  /** Whether a CRIU whose dump has failed may kill the command. */
+  private boolean mayBeKilled;
+
   private @Nullable RepeatedSnapshots snapshots;
 
   /**
@@ -177,7 +187,18 @@ public final class JobRun {
     if (snapshots != null) {
       snapshots.abandon();
     }
+    if (code == REQUEUED) {
+      record("older images are not removed", this::prune);
+    }
     return code;
+  }
+
+  /** The dump has made one more image; removing the older ones must not delay a requeue. */
+  private void prune() {
+    store
+        .prune(RETENTION)
+        .spared()
+        .forEach((image, why) -> log.accept("kept image %s: %s".formatted(image, why)));
   }
 
   private boolean hasImages() {
@@ -363,7 +384,7 @@ public final class JobRun {
             : exit.code().orElse(UNKNOWN);
     JobRecord record = scontrol.job(job);
     boolean own = record.isKnown() ? record.isRunning() : exit.code().isPresent() && !terminated;
-    if (own) {
+    if (own && !(mayBeKilled && exit.signal().equals(OptionalInt.of(SIGKILL)))) {
       log.accept("the command has ended, with " + code);
       record(
           "its end is not recorded, and a job that is requeued runs it again",
@@ -381,7 +402,7 @@ public final class JobRun {
       throws InterruptedException {
     if (dump(process, signal, settings.grace()).isEmpty()) {
       if (process.exit().isEmpty()) {
-        log.accept("the command continues; the images before are kept");
+        log.accept(resume(process) + "; the images before are kept");
         repeatSnapshots(process);
       }
       return OptionalInt.empty();
@@ -397,8 +418,8 @@ public final class JobRun {
   }
 
   /**
-   * Puts the job back into the queue. A controller that does not answer, as while it starts again,
-   * gets the question until the grace is over: a job that ends is not requeued by Slurm.
+   * Puts the job back into the queue. A controller that does not, as while it starts again, gets
+   * the question until the grace is over: a job that ends is not requeued by Slurm.
    *
    * @return whether SIGTERM is to be expected
    */
@@ -412,7 +433,7 @@ public final class JobRun {
       if (record.isRequeued()) {
         return true;
       }
-      if (record.isKnown() || System.nanoTime() - endNanos >= 0) {
+      if (!record.mayBeRequeued() || System.nanoTime() - endNanos >= 0) {
         log.accept(
             "the job cannot be requeued: %s; do it by hand: scontrol requeue %s"
                 .formatted(answer.line(), job.id()));
@@ -420,6 +441,7 @@ public final class JobRun {
       }
       log.accept("the job is not requeued yet: " + answer.line());
       if (events.awaitTerm(ASK_AGAIN)) {
+        requeueAfterLimit(scontrol.job(job));
         return false;
       }
     }
@@ -434,7 +456,7 @@ public final class JobRun {
     terminated = true;
     if (!record.isKnown()) {
       if (dump(process, signal, killWait()).isEmpty()) {
-        log.accept("the command is left to Slurm");
+        log.accept(resume(process) + ", and is left to Slurm");
         return OptionalInt.empty();
       }
       requeueAfterLimit(scontrol.job(job));
@@ -493,6 +515,8 @@ public final class JobRun {
               "image %s is on disk %s after the signal"
                   .formatted(image.directory().getFileName(), since(signal.nanos())));
           return Optional.of(image);
+        } catch (ImageKeptException e) {
+          return keptImage(process, e, end);
         } catch (NoSuchProcessException e) {
           Optional<LaunchedProcess.Exit> ended = process.awaitExit(END_GRACE);
           log.accept(ended.isPresent() ? "the command has exited" : e.getMessage());
@@ -517,9 +541,51 @@ public final class JobRun {
   private ProcessImage dumpOnce(LaunchedProcess process, Cancellation cancellation) {
     RepeatedSnapshots series = snapshots;
     snapshots = null;
-    return series != null
-        ? series.dump()
-        : store.dump(process.process(), dumpOptions(cancellation));
+    try {
+      return series != null
+          ? series.dump()
+          : store.dump(process.process(), dumpOptions(cancellation));
+    } catch (FixAndRetryException e) {
+      if (e.reason() != FixAndRetryException.Reason.WRONG_STATE) {
+        throw e;
+      }
+      // A user has suspended it, or it could not be resumed after a snapshot.
+      log.accept(e.getMessage());
+      SuspendOptions options = SuspendOptions.builder().cancellation(cancellation).build();
+      return store.dump(
+          machine.suspend(process.identity().pid(), options), dumpOptions(cancellation));
+    }
+  }
+
+  /**
+   * Returns the image of a process whose CRIU failed when it was allowed to kill the process. The
+   * process may end late, and that is not the end of the command. It is resumed if it is alive at
+   * the end of the grace.
+   */
+  private Optional<ProcessImage> keptImage(
+      LaunchedProcess process, ImageKeptException failure, long end) {
+    log.accept(failure.getMessage());
+    mayBeKilled = true;
+    Duration left = Duration.ofNanos(Math.max(0, end - System.nanoTime()));
+    return process.awaitExit(left).isPresent()
+        ? Optional.of(machine.open(failure.image()))
+        : Optional.empty();
+  }
+
+  /**
+   * Resumes a command that a user has suspended, or that a failed dump could not resume.
+   *
+   * @return a sentence with the outcome
+   */
+  private String resume(LaunchedProcess process) {
+    try {
+      RunningProcess unused = machine.resume(process.identity().pid());
+    } catch (ProcessUnfitException e) {
+      // It is no CUDA process, so nothing has suspended it.
+    } catch (GpuCheckpointException e) {
+      return "the command is not resumed (%s)".formatted(e.getMessage());
+    }
+    return "the command continues";
   }
 
   private DumpOptions dumpOptions(Cancellation cancellation) {
@@ -537,7 +603,7 @@ public final class JobRun {
               .repeatSnapshots(
                   SnapshotPlan.into(store)
                       .every(settings.every())
-                      .retention(RetentionPolicy.builder().keepLast(KEPT_IMAGES).build())
+                      .retention(RETENTION)
                       .options(dumpOptions(dumpCancellation))
                       .patience(settings.grace())
                       .listener(new Listener())
