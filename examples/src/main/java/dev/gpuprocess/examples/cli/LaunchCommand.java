@@ -68,7 +68,7 @@ final class LaunchCommand extends CliCommand {
 
   @Override
   int run(Session session) {
-    LaunchOptions options = options();
+    LaunchOptions options = CommandException.valid(() -> builder().build());
     LaunchedProcess launched =
         images == null
             ? session.machine().launch(options)
@@ -89,7 +89,7 @@ final class LaunchCommand extends CliCommand {
     return exit.map(LaunchCommand::code).orElse(ExitCode.PROBLEM.code());
   }
 
-  private LaunchOptions options() {
+  private LaunchOptions.Builder builder() {
     LaunchOptions.Builder options =
         LaunchOptions.builder(
                 command.get(0), command.subList(1, command.size()).toArray(String[]::new))
@@ -106,7 +106,7 @@ final class LaunchCommand extends CliCommand {
     } else {
       options.output(Redirect.DISCARD);
     }
-    return options.build();
+    return options;
   }
 
   private Optional<LaunchedProcess.Exit> awaitExit(Session session, LaunchedProcess launched) {

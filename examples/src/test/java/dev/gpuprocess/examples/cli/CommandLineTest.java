@@ -129,6 +129,28 @@ class CommandLineTest {
     GpuCheckpoints none = machine.toBuilder().cuda(directory).build();
     assertEquals(6, Call.of(none, "state", counter.pid()).code());
     assertEquals(1, Call.of(none, "doctor").code());
+    assertEquals(5, Call.of(machine, "state", 999999999, "--timeout", "1ms").code());
+  }
+
+  @Test
+  void refusesInvalidValues(GpuCheckpoints machine, Counter counter) {
+    Path image = directory.resolve("image");
+    for (List<Object> each :
+        List.<List<Object>>of(
+            List.of("images", "prune", directory, "--keep", 0),
+            List.of("snapshot", counter.pid(), directory, "--every", "1h", "--keep", 0),
+            List.of("dump", counter.pid(), image, "--ghost-limit=-1"),
+            List.of("dump", counter.pid(), image, "--label", ""),
+            List.of("suspend", counter.pid(), "--label", ""),
+            List.of("restore-image", image, "--newest", "--expect-label", ""),
+            List.of("launch", "--", ""),
+            List.of("launch", "--", "echo", "not read in the locale: \ufffd"),
+            List.of("slot", "run", "a/b"))) {
+      Call call = Call.of(machine, each.toArray());
+      assertEquals(2, call.code(), () -> each + " " + call);
+      assertFalse(call.err().contains("\tat "), call::err);
+    }
+    assertEquals(101, counter.increment());
   }
 
   @Test
