@@ -28,8 +28,10 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import javax.xml.parsers.DocumentBuilderFactory;
 import org.junit.jupiter.api.Test;
@@ -284,6 +286,33 @@ class CommandLineTest {
     assertEquals(7, Call.of(machine, "launch", "--", "sh", "-c", "exit 7").code());
     assertEquals(143, Call.of(machine, "launch", "--", "sh", "-c", "kill -TERM $$").code());
     assertEquals(4, Call.of(machine, "launch", "--", directory + "/none").code());
+  }
+
+  @Test
+  void recoverResumesTheOthersIfOneCannotBeResumed(
+      GpuCheckpoints machine, SimulatedDriver driver, Counter stuck) throws Exception {
+    Counter other = driver.start(Counter.launch(16));
+    for (Counter each : List.of(stuck, other)) {
+      // The controller must have exited.
+      Process child = program(machine, driver, "suspend", each.pid()).inheritIO().start();
+      assertTrue(child.waitFor(40, TimeUnit.SECONDS));
+    }
+    driver.faults(Fault.in("cuCheckpointProcessRestore").pid(stuck.pid()).answers(304));
+    Call call = Call.of(machine, "recover", "--resume", "--json");
+    driver.clearFaults();
+    assertEquals(5, call.code(), call::toString);
+    assertEquals(
+        Set.of(stuck.pid() + " false", other.pid() + " true"),
+        JsonParser.parseString(call.out()).getAsJsonArray().asList().stream()
+            .map(JsonElement::getAsJsonObject)
+            .peek(
+                each ->
+                    assertEquals(
+                        each.get("resumed").getAsBoolean(), each.get("failure").isJsonNull()))
+            .map(each -> each.get("pid") + " " + each.get("resumed"))
+            .collect(Collectors.toSet()));
+    assertState("running", machine, other);
+    done(machine, "resume", stuck.pid());
   }
 
   /** A real process, as its shutdown hook belongs to the JVM. */
