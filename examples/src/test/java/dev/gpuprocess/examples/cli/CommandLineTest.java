@@ -32,6 +32,7 @@ import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
+import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import javax.xml.parsers.DocumentBuilderFactory;
 import org.junit.jupiter.api.Test;
@@ -43,6 +44,7 @@ import org.xml.sax.InputSource;
 class CommandLineTest {
 
   private static final int SIGINT_CODE = 130;
+  private static final int SIGPIPE_CODE = 141;
   private static final int SIGTERM_CODE = 143;
 
   /** A pipe takes 64 KiB, or a page where its user has many. */
@@ -286,6 +288,46 @@ class CommandLineTest {
     assertEquals(7, Call.of(machine, "launch", "--", "sh", "-c", "exit 7").code());
     assertEquals(143, Call.of(machine, "launch", "--", "sh", "-c", "kill -TERM $$").code());
     assertEquals(4, Call.of(machine, "launch", "--", directory + "/none").code());
+  }
+
+  /** The command has ended long before its output is read. */
+  @Test
+  void launchCopiesAllOfTheOutput(GpuCheckpoints machine, SimulatedDriver driver) throws Exception {
+    Path ended = directory.resolve("ended");
+    Path err = directory.resolve("err");
+    Process child =
+        program(machine, driver, "launch", "--", "sh", "-c", "seq 20000; echo >\"$0\"", ended)
+            .redirectError(err.toFile())
+            .start();
+    try (InputStream out = child.getInputStream()) {
+      assertTrue(Await.until(Duration.ofSeconds(40), () -> Files.exists(ended)), () -> text(err));
+      // It must not end before its output is read, and would in a second.
+      assertFalse(child.waitFor(1500, TimeUnit.MILLISECONDS));
+      assertEquals(
+          IntStream.rangeClosed(1, 20000).mapToObj(Integer::toString).toList(),
+          new String(out.readAllBytes(), StandardCharsets.UTF_8).lines().toList());
+      assertTrue(child.waitFor(40, TimeUnit.SECONDS), () -> text(err));
+      assertEquals(0, child.exitValue(), () -> text(err));
+    } finally {
+      child.destroyForcibly();
+    }
+  }
+
+  @Test
+  void launchedCommandNoticesThatItsReaderIsGone(GpuCheckpoints machine, SimulatedDriver driver)
+      throws Exception {
+    Path err = directory.resolve("err");
+    Process child =
+        program(machine, driver, "launch", "--", "yes").redirectError(err.toFile()).start();
+    try {
+      try (InputStream out = child.getInputStream()) {
+        assertEquals('y', out.read(), () -> text(err));
+      }
+      assertTrue(child.waitFor(20, TimeUnit.SECONDS), () -> text(err));
+      assertEquals(SIGPIPE_CODE, child.exitValue(), () -> text(err));
+    } finally {
+      child.destroyForcibly();
+    }
   }
 
   @Test
