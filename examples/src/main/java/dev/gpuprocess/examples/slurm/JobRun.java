@@ -384,7 +384,7 @@ public final class JobRun {
             : exit.code().orElse(UNKNOWN);
     JobRecord record = scontrol.job(job);
     boolean own = record.isKnown() ? record.isRunning() : exit.code().isPresent() && !terminated;
-    if (own && !(mayBeKilled && exit.signal().equals(OptionalInt.of(SIGKILL)))) {
+    if (own && !isKilledByCriu(exit)) {
       log.accept("the command has ended, with " + code);
       record(
           "its end is not recorded, and a job that is requeued runs it again",
@@ -400,7 +400,7 @@ public final class JobRun {
   /** A preemption, the time limit ahead, or {@code scancel -b -s USR1} of the user. */
   private OptionalInt preempt(LaunchedProcess process, JobRecord record, Signalled signal)
       throws InterruptedException {
-    if (dump(process, signal, settings.grace()).isEmpty()) {
+    if (!dump(process, signal, settings.grace())) {
       if (process.exit().isEmpty()) {
         log.accept(resume(process) + "; the images before are kept");
         repeatSnapshots(process);
@@ -455,7 +455,7 @@ public final class JobRun {
       throws InterruptedException {
     terminated = true;
     if (!record.isKnown()) {
-      if (dump(process, signal, killWait()).isEmpty()) {
+      if (!dump(process, signal, killWait())) {
         log.accept(resume(process) + ", and is left to Slurm");
         return OptionalInt.empty();
       }
@@ -463,11 +463,11 @@ public final class JobRun {
       return OptionalInt.of(REQUEUED);
     }
     if (record.isRequeued() || record.hasReachedTimeLimit()) {
-      Optional<ProcessImage> image = dump(process, signal, killWait());
-      if (image.isPresent()) {
+      boolean isDumped = dump(process, signal, killWait());
+      if (isDumped) {
         requeueAfterLimit(record);
       }
-      if (image.isPresent() || record.isRequeued()) {
+      if (isDumped || record.isRequeued()) {
         endAll(process);
         return OptionalInt.of(REQUEUED);
       }
@@ -501,7 +501,8 @@ public final class JobRun {
     return left.compareTo(settings.grace()) < 0 ? left : settings.grace();
   }
 
-  private Optional<ProcessImage> dump(LaunchedProcess process, Signalled signal, Duration limit) {
+  /** Returns whether the command is in an image, and has ended. */
+  private boolean dump(LaunchedProcess process, Signalled signal, Duration limit) {
     long end = signal.nanos() + limit.toNanos();
     Cancellation cancellation = dumpCancellation;
     ScheduledExecutorService timer = Executors.newSingleThreadScheduledExecutor();
@@ -514,22 +515,22 @@ public final class JobRun {
           log.accept(
               "image %s is on disk %s after the signal"
                   .formatted(image.directory().getFileName(), since(signal.nanos())));
-          return Optional.of(image);
+          return true;
         } catch (ImageKeptException e) {
-          return keptImage(process, e, end);
+          return awaitKill(process, e, end);
         } catch (NoSuchProcessException e) {
           Optional<LaunchedProcess.Exit> ended = process.awaitExit(END_GRACE);
           log.accept(ended.isPresent() ? "the command has exited" : e.getMessage());
-          return Optional.empty();
+          return false;
         } catch (RetryLaterException e) {
           log.accept("no dump yet: " + e.getMessage());
           boolean over = System.nanoTime() - end >= 0 || cancellation.isCancelled();
           if (over || process.awaitExit(RETRY).isPresent()) {
-            return Optional.empty();
+            return false;
           }
         } catch (GpuCheckpointException e) {
           log.accept("no dump: " + e.getMessage());
-          return Optional.empty();
+          return false;
         }
       }
     } finally {
@@ -558,18 +559,20 @@ public final class JobRun {
   }
 
   /**
-   * Returns the image of a process whose CRIU failed when it was allowed to kill the process. The
-   * process may end late, and that is not the end of the command. It is resumed if it is alive at
-   * the end of the grace.
+   * Waits until the end of the grace for a process that CRIU was allowed to kill when it failed.
+   * The image is complete.
+   *
+   * @return whether it was killed; otherwise it was not dumped
    */
-  private Optional<ProcessImage> keptImage(
-      LaunchedProcess process, ImageKeptException failure, long end) {
+  private boolean awaitKill(LaunchedProcess process, ImageKeptException failure, long end) {
     log.accept(failure.getMessage());
     mayBeKilled = true;
     Duration left = Duration.ofNanos(Math.max(0, end - System.nanoTime()));
-    return process.awaitExit(left).isPresent()
-        ? Optional.of(machine.open(failure.image()))
-        : Optional.empty();
+    return process.awaitExit(left).filter(this::isKilledByCriu).isPresent();
+  }
+
+  private boolean isKilledByCriu(LaunchedProcess.Exit exit) {
+    return mayBeKilled && exit.code().isEmpty() && exit.signal().orElse(SIGKILL) == SIGKILL;
   }
 
   /**

@@ -518,18 +518,32 @@ class JobRunTest {
   @Test
   void imageThatIsCompleteIsTheDumpIfTheCommandIsKilledLate(GpuCheckpoints machine)
       throws Exception {
-    GpuCheckpoints failing = machine.toBuilder().criu(uncertainCriu()).build();
-    Run run = launchedSleep(failing);
-    run.events().signalled("USR1");
-    assertTrue(
-        Await.until(PATIENCE, () -> isLogged("unknown whether the process is still alive")),
-        log::toString);
+    Run run = dumpedByUncertainCriu(machine);
     Signal.send("KILL", launchedPid());
     run.events().signalled("TERM");
     assertEquals(JobRun.REQUEUED, run.await(), log::toString);
     assertEquals(List.of("requeue 17"), changes(), log::toString);
     assertEquals(1, store(machine).list().size(), log::toString);
     assertFalse(Files.exists(directory.resolve("images/lab-17/finished")), log::toString);
+  }
+
+  @Test
+  void endIsThatOfTheCommandIfTheFailedCriuHasNotKilledIt(GpuCheckpoints machine) throws Exception {
+    Run run = dumpedByUncertainCriu(machine);
+    Signal.send("TERM", launchedPid());
+    assertEquals(143, run.await(), log::toString);
+    assertEquals(List.of(), changes(), log::toString);
+    assertEquals("143", Files.readString(directory.resolve("images/lab-17/finished")));
+  }
+
+  private Run dumpedByUncertainCriu(GpuCheckpoints machine) throws Exception {
+    GpuCheckpoints failing = machine.toBuilder().criu(uncertainCriu()).build();
+    Run run = launchedSleep(failing);
+    run.events().signalled("USR1");
+    assertTrue(
+        Await.until(PATIENCE, () -> isLogged("unknown whether the process is still alive")),
+        log::toString);
+    return run;
   }
 
   @Test
