@@ -140,7 +140,7 @@ final class AgentCommand extends CliCommand {
         access == null ? null : access.token,
         certificate == null || key == null ? null : new Agent.Tls(certificate, key),
         images.toAbsolutePath(),
-        RetentionPolicy.builder().keepLast(keep).build(),
+        CommandException.valid(() -> RetentionPolicy.builder().keepLast(keep).build()),
         pruneEvery,
         node == null ? hostName() : node,
         PROC);

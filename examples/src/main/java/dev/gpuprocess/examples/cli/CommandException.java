@@ -1,5 +1,7 @@
 package dev.gpuprocess.examples.cli;
 
+import java.util.function.Supplier;
+
 /** A refusal by the command line itself; its message is all that the user needs. */
 final class CommandException extends RuntimeException {
 
@@ -12,6 +14,15 @@ final class CommandException extends RuntimeException {
     super(message);
     this.exitCode = exitCode;
     this.reason = reason;
+  }
+
+  /** Returns what is made of arguments; one that is refused is an invalid argument. */
+  static <T> T valid(Supplier<T> made) {
+    try {
+      return made.get();
+    } catch (IllegalArgumentException e) {
+      throw new CommandException(ExitCode.USAGE, "OPTION", String.valueOf(e.getMessage()));
+    }
   }
 
   ExitCode exitCode() {

@@ -49,6 +49,9 @@ public final class CommandLineTool {
       List.of(
           "ps", "state", "suspend", "resume", "lock", "checkpoint", "restore", "unlock", "toggle");
 
+  /** Java has this for the bytes of an argument that are no characters in the locale. */
+  private static final char REPLACEMENT = '\ufffd';
+
   private final Supplier<GpuCheckpoints> machine;
   private final Cancellation cancellation;
   private final PrintStream out;
@@ -109,6 +112,14 @@ public final class CommandLineTool {
    * @return the exit code
    */
   public int run(List<String> args) {
+    for (String each : args) {
+      if (each.indexOf(REPLACEMENT) >= 0) {
+        err.println(
+            "%s: '%s' contains U+FFFD, so Java cannot read it in this locale: set LC_ALL=C.UTF-8"
+                .formatted(NAME, Output.printable(each)));
+        return ExitCode.USAGE.code();
+      }
+    }
     CliCommand plain = plain(args);
     return plain == null ? parse(args) : run(plain);
   }

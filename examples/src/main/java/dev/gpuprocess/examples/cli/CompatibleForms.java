@@ -168,7 +168,13 @@ final class CompatibleForms {
 
   private int both(String first, String second, int pid, int timeout, Map<GpuUuid, GpuUuid> pairs) {
     int code = act(first, pid, timeout, pairs);
-    return code == DONE ? act(second, pid, timeout, pairs) : code;
+    if (code != DONE || act(second, pid, timeout, pairs) == DONE) {
+      return code;
+    }
+    if (first.equals("lock") && driver.getState(pid).value() == ProcessState.LOCKED) {
+      int unused = act("unlock", pid, timeout, pairs); // else it would stay blocked
+    }
+    return FAILED;
   }
 
   private int act(String action, int pid, int timeout, Map<GpuUuid, GpuUuid> pairs) {

@@ -34,6 +34,10 @@ final class DumpArguments {
   private boolean releaseInheritedGpu;
 
   DumpOptions options(Session session) {
+    return CommandException.valid(() -> builder(session).build());
+  }
+
+  private DumpOptions.Builder builder(Session session) {
     DumpOptions.Builder options =
         DumpOptions.builder()
             .cancellation(session.cancellation())
@@ -51,6 +55,6 @@ final class DumpArguments {
     if (label != null) {
       options.label(label);
     }
-    return options.build();
+    return options;
   }
 }

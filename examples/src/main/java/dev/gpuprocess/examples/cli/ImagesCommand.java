@@ -184,16 +184,21 @@ final class ImagesCommand {
 
     @Override
     int run(Session session) {
-      RetentionPolicy.Builder policy = RetentionPolicy.builder().keepLast(keep);
-      for (RetentionPolicy.OnePer each : intervals) {
-        policy.keepOnePer(each.interval(), each.span());
-      }
-      PruneReport report = session.machine().store(store).prune(policy.build());
+      RetentionPolicy policy = CommandException.valid(() -> builder().build());
+      PruneReport report = session.machine().store(store).prune(policy);
       List<Map<String, @Nullable Object>> values = new ArrayList<>();
       report.removed().forEach(image -> values.add(value(image, "removed", null)));
       report.spared().forEach((image, why) -> values.add(value(image, "kept", why)));
       session.output().table(values, "image", "action", "reason");
       return ExitCode.DONE.code();
+    }
+
+    private RetentionPolicy.Builder builder() {
+      RetentionPolicy.Builder policy = RetentionPolicy.builder().keepLast(keep);
+      for (RetentionPolicy.OnePer each : intervals) {
+        policy.keepOnePer(each.interval(), each.span());
+      }
+      return policy;
     }
 
     private static Map<String, @Nullable Object> value(

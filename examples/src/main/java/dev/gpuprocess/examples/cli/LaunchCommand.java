@@ -3,9 +3,11 @@ package dev.gpuprocess.examples.cli;
 import dev.gpuprocess.LaunchedProcess;
 import dev.gpuprocess.SnapshotPlan;
 import dev.gpuprocess.options.LaunchOptions;
+import java.io.FileDescriptor;
+import java.io.FileOutputStream;
 import java.io.IOException;
 import java.io.InputStream;
-import java.io.PrintStream;
+import java.io.OutputStream;
 import java.lang.ProcessBuilder.Redirect;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -27,7 +29,7 @@ import picocli.CommandLine.Parameters;
     })
 final class LaunchCommand extends CliCommand {
 
-  /** The interval at which a cancellation is checked. */
+  /** The interval at which a cancellation is checked, and the wait for output after the end. */
   private static final Duration LOOK = Duration.ofMillis(200);
 
   private static final int SIGNALLED = 128;
@@ -68,7 +70,7 @@ final class LaunchCommand extends CliCommand {
 
   @Override
   int run(Session session) {
-    LaunchOptions options = options();
+    LaunchOptions options = CommandException.valid(() -> builder().build());
     LaunchedProcess launched =
         images == null
             ? session.machine().launch(options)
@@ -81,15 +83,15 @@ final class LaunchCommand extends CliCommand {
       session.output().result(value, String.valueOf(launched.identity().pid()));
       return ExitCode.DONE.code();
     }
-    Thread output = copy(launched.output(), System.out);
-    Thread error = copy(launched.error(), System.err);
+    Optional<Copier> output = copier(launched.output(), FileDescriptor.out);
+    Optional<Copier> error = copier(launched.error(), FileDescriptor.err);
     Optional<LaunchedProcess.Exit> exit = awaitExit(session, launched);
-    join(output);
-    join(error);
+    output.ifPresent(copier -> copier.finish(session));
+    error.ifPresent(copier -> copier.finish(session));
     return exit.map(LaunchCommand::code).orElse(ExitCode.PROBLEM.code());
   }
 
-  private LaunchOptions options() {
+  private LaunchOptions.Builder builder() {
     LaunchOptions.Builder options =
         LaunchOptions.builder(
                 command.get(0), command.subList(1, command.size()).toArray(String[]::new))
@@ -106,7 +108,7 @@ final class LaunchCommand extends CliCommand {
     } else {
       options.output(Redirect.DISCARD);
     }
-    return options.build();
+    return options;
   }
 
   private Optional<LaunchedProcess.Exit> awaitExit(Session session, LaunchedProcess launched) {
@@ -128,39 +130,71 @@ final class LaunchCommand extends CliCommand {
     return exit.code().orElse(ExitCode.PROBLEM.code());
   }
 
-  private static @Nullable Thread copy(Optional<InputStream> from, PrintStream to) {
-    if (from.isEmpty()) {
-      return null;
-    }
-    Thread copier =
-        new Thread(
-            () -> {
-              try (InputStream in = from.get()) {
-                in.transferTo(to);
-                to.flush();
-              } catch (IOException e) {
-                to.flush(); // the pipe was closed with the process
-              }
-            },
-            "gpuprocess output");
-    copier.setDaemon(true);
-    copier.start();
+  private static Optional<Copier> copier(Optional<InputStream> from, FileDescriptor to) {
+    Optional<Copier> copier = from.map(in -> new Copier(in, new FileOutputStream(to)));
+    copier.ifPresent(Thread::start);
     return copier;
   }
 
-  private static void join(@Nullable Thread copier) {
-    if (copier == null) {
-      return;
+  /** Copies what the command prints. If that fails, the command notices that its reader is gone. */
+  private static final class Copier extends Thread {
+
+    private static final int MOST_BYTES = 64 << 10;
+
+    private final InputStream in;
+    private final OutputStream out;
+    private volatile boolean reading;
+
+    Copier(InputStream in, OutputStream out) {
+      super("gpuprocess output");
+      this.in = in;
+      this.out = out;
+      setDaemon(true);
     }
-    // After a cancellation too, what the command has printed by then is copied.
-    boolean interrupted = Thread.interrupted();
-    try {
-      copier.join(LOOK.toMillis()); // a descendant may hold the pipe open
-    } catch (InterruptedException e) {
-      interrupted = true;
+
+    @Override
+    public void run() {
+      byte[] bytes = new byte[MOST_BYTES];
+      try (in) {
+        for (int count = read(bytes); count >= 0; count = read(bytes)) {
+          out.write(bytes, 0, count);
+        }
+      } catch (IOException e) {
+        return; // the reader is gone, or the pipe was closed with the process
+      }
     }
-    if (interrupted) {
-      Thread.currentThread().interrupt();
+
+    private int read(byte[] bytes) throws IOException {
+      reading = true;
+      int count = in.read(bytes);
+      reading = false;
+      return count;
+    }
+
+    /** A descendant of the command may hold the pipe open, and print nothing more. */
+    private boolean isCopying() {
+      try {
+        return isAlive() && (!reading || in.available() > 0);
+      } catch (IOException e) {
+        return false; // the pipe was closed
+      }
+    }
+
+    /**
+     * Waits until all that the command has printed is copied; after a cancellation only briefly.
+     */
+    void finish(Session session) {
+      boolean interrupted = Thread.interrupted();
+      do {
+        try {
+          join(LOOK.toMillis());
+        } catch (InterruptedException e) {
+          interrupted = true;
+        }
+      } while (isCopying() && !session.isCancelled());
+      if (interrupted) {
+        Thread.currentThread().interrupt();
+      }
     }
   }
 }

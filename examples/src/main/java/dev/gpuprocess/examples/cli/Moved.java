@@ -1,12 +1,17 @@
 package dev.gpuprocess.examples.cli;
 
 import dev.gpuprocess.GpuProcess;
+import dev.gpuprocess.internal.linux.DirectoryMaker;
+import dev.gpuprocess.internal.linux.StagingName;
 import dev.gpuprocess.report.ProcessMember;
 import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.nio.file.DirectoryIteratorException;
 import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Optional;
 import java.util.function.LongSupplier;
 import java.util.stream.Stream;
 
@@ -48,29 +53,36 @@ final class Moved {
     return sum;
   }
 
-  /** Returns the size of the files that are written below the parent of an image from now on. */
+  /** Returns the size of an image that this JVM writes, which has another name until it is done. */
   static LongSupplier intoImage(Path image) {
     Path parent = image.toAbsolutePath().getParent();
-    if (parent == null) {
-      return () -> 0;
-    }
-    long before = size(parent);
-    return () -> size(parent) - before;
+    return parent == null ? () -> 0 : () -> size(image) + partial(parent);
   }
 
-  /** Images are directories of files, and a store is a directory of images. */
-  private static long size(Path directory) {
+  /** Only these are measured: beside them there may be any number of other files. */
+  private static long partial(Path parent) {
     long sum = 0;
-    try (DirectoryStream<Path> entries = Files.newDirectoryStream(directory)) {
+    try (DirectoryStream<Path> entries = Files.newDirectoryStream(parent, Moved::isWrittenHere)) {
       for (Path entry : entries) {
-        try (Stream<Path> files = Files.walk(entry, 3)) {
-          sum += files.mapToLong(Moved::length).sum();
-        }
+        sum += size(entry);
       }
-    } catch (IOException | RuntimeException e) {
-      return sum; // files come and go
+    } catch (IOException | DirectoryIteratorException e) {
+      return sum; // it does not exist yet, or cannot be read
     }
     return sum;
+  }
+
+  private static boolean isWrittenHere(Path entry) throws IOException {
+    Optional<StagingName> name = StagingName.parse(String.valueOf(entry.getFileName()));
+    return name.isPresent() && name.get().maker().equals(DirectoryMaker.current());
+  }
+
+  private static long size(Path image) {
+    try (Stream<Path> files = Files.walk(image, 3)) {
+      return files.mapToLong(Moved::length).sum();
+    } catch (IOException | UncheckedIOException e) {
+      return 0; // it is not there, or was given its name just now
+    }
   }
 
   private static long length(Path file) {

@@ -15,11 +15,14 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * The result of a command: a table or a sentence, or JSON with the same values. A record is a map
- * whose keys are the names of the JSON fields; a key that ends with {@code Bytes} has a size.
+ * whose keys are the names of the JSON fields; a key that ends with {@code Bytes} has a size, or a
+ * map of sizes, and the same key with {@code Known} whether these are all.
  */
 final class Output {
 
   static final List<String> UNITS = List.of("B", "KiB", "MiB", "GiB", "TiB");
+
+  private static final char LAST_PRINTED = '~';
 
   private final PrintStream out;
   private final boolean json;
@@ -42,7 +45,7 @@ final class Output {
     List<List<String>> lines = new ArrayList<>();
     lines.add(List.of(columns).stream().map(Output::heading).toList());
     for (Map<String, @Nullable Object> each : records) {
-      lines.add(List.of(columns).stream().map(name -> text(name, each.get(name))).toList());
+      lines.add(List.of(columns).stream().map(name -> text(name, each)).toList());
     }
     int[] widths = new int[columns.length];
     for (List<String> line : lines) {
@@ -80,7 +83,7 @@ final class Output {
             out.println(
                 heading(name)
                     + " ".repeat(width - heading(name).length() + 2)
-                    + text(name, content)));
+                    + text(name, value)));
   }
 
   /** Prints a text that has no other form. */
@@ -128,7 +131,8 @@ final class Output {
         : stem.replaceAll("([A-Z])", " $1").toUpperCase(Locale.ROOT);
   }
 
-  private static String text(String name, @Nullable Object value) {
+  private static String text(String name, Map<String, @Nullable Object> record) {
+    Object value = record.get(name);
     if (value == null) {
       return "-";
     }
@@ -141,13 +145,21 @@ final class Output {
           : number.toString();
     }
     if (value instanceof Map<?, ?> map) {
-      long sum = map.values().stream().mapToLong(each -> ((Number) each).longValue()).sum();
-      return bytes(sum);
+      return sum(map, record.get(name + "Known"));
     }
     if (value instanceof Collection<?> all) {
       return printable(all.stream().map(String::valueOf).collect(Collectors.joining(" ")));
     }
     return printable(value.toString()).replace('\n', ' ');
+  }
+
+  /** Returns the sum of some sizes, of which all are known, some, or it is not known how many. */
+  private static String sum(Map<?, ?> sizes, @Nullable Object known) {
+    if (sizes.isEmpty() && !Boolean.TRUE.equals(known)) {
+      return "-";
+    }
+    long sum = sizes.values().stream().mapToLong(each -> ((Number) each).longValue()).sum();
+    return (Boolean.FALSE.equals(known) ? ">= " : "") + bytes(sum);
   }
 
   private void write(Object value) {
@@ -159,6 +171,7 @@ final class Output {
     return json(value, "");
   }
 
+  /** Returns JSON in ASCII: in the POSIX locale Java prints a question mark for the rest. */
   private static String json(Object value, String indent) {
     StringWriter text = new StringWriter();
     try (JsonWriter writer = new JsonWriter(text)) {
@@ -167,7 +180,13 @@ final class Output {
     } catch (IOException e) {
       throw new UncheckedIOException(e);
     }
-    return text.toString();
+    // Only strings have other characters.
+    return text.toString()
+        .chars()
+        .mapToObj(
+            c ->
+                c > LAST_PRINTED ? String.format(Locale.ROOT, "\\u%04x", c) : Character.toString(c))
+        .collect(Collectors.joining());
   }
 
   private static void write(JsonWriter writer, @Nullable Object value) throws IOException {

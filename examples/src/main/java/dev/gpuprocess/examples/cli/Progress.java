@@ -99,11 +99,20 @@ final class Progress implements StepListener, AutoCloseable {
     }
   }
 
-  private synchronized void paint() {
+  /** A disk may answer late, so the bytes are measured while a step can begin and end. */
+  private void paint() {
+    paint(measure().getAsLong());
+  }
+
+  private synchronized LongSupplier measure() {
+    return step == null ? () -> 0 : done;
+  }
+
+  private synchronized void paint(long moved) {
     if (painter == null || step == null) {
       return;
     }
-    String line = line(step, (System.nanoTime() - began) / 1e9, done.getAsLong(), total);
+    String line = line(step, (System.nanoTime() - began) / 1e9, moved, total);
     err.print("\r" + line + " ".repeat(Math.max(0, width - line.length())));
     err.flush();
     width = line.length();

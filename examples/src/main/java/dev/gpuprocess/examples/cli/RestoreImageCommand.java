@@ -74,6 +74,10 @@ final class RestoreImageCommand extends CliCommand {
   }
 
   private RestoreOptions options(Session session) {
+    return CommandException.valid(() -> builder(session).build());
+  }
+
+  private RestoreOptions.Builder builder(Session session) {
     RestoreOptions.Builder options =
         RestoreOptions.builder()
             .cancellation(session.cancellation())
@@ -82,6 +86,6 @@ final class RestoreImageCommand extends CliCommand {
     if (label != null) {
       options.expectLabel(label);
     }
-    return options.build();
+    return options;
   }
 }

@@ -29,6 +29,10 @@ final class ResumeArguments {
   private @Nullable Path fallbackImage;
 
   ResumeOptions options(Session session) {
+    return CommandException.valid(() -> builder(session).build());
+  }
+
+  private ResumeOptions.Builder builder(Session session) {
     ResumeOptions.Builder options = ResumeOptions.builder().cancellation(session.cancellation());
     if (gpus != null) {
       options.gpus(gpus);
@@ -39,6 +43,6 @@ final class ResumeArguments {
     if (fallbackImage != null) {
       options.fallbackImage(fallbackImage);
     }
-    return options.build();
+    return options;
   }
 }

@@ -80,9 +80,9 @@ final class Session {
   private int failed(RuntimeException failure) {
     // Set by a cancellation; it would end the look at the process too.
     boolean interrupted = Thread.interrupted();
-    ExitCode code = timedOut ? ExitCode.RETRY_LATER : ExitCode.of(failure);
+    ExitCode code = ExitCode.of(failure);
     String message =
-        (timedOut ? "the time of --timeout has passed: " : "")
+        (timedOut && code == ExitCode.RETRY_LATER ? "the time of --timeout has passed: " : "")
             + (failure.getMessage() == null ? failure.toString() : failure.getMessage());
     Map<String, @Nullable Object> value = new LinkedHashMap<>();
     value.put("group", code.name());

@@ -89,13 +89,8 @@ final class SlotCommand {
       SlotTimeline chart = new SlotTimeline();
       Consumer<SlotEvent> events = event -> print(session, event);
       GpuSlot.Builder builder =
-          session.machine().slot(name).listener(timeline == null ? events : events.andThen(chart));
-      if (quantum != null) {
-        builder.quantum(quantum);
-      }
-      if (disk != null) {
-        builder.hostMemory(disk.hostMemory, session.machine().store(disk.images));
-      }
+          CommandException.valid(() -> builder(session))
+              .listener(timeline == null ? events : events.andThen(chart));
       try (GpuSlot slot = builder.open();
           SlotServer server = new SlotServer(slot, socket(session, name))) {
         session.note(
@@ -108,6 +103,17 @@ final class SlotCommand {
         }
       }
       return ExitCode.DONE.code();
+    }
+
+    private GpuSlot.Builder builder(Session session) {
+      GpuSlot.Builder builder = session.machine().slot(name);
+      if (quantum != null) {
+        builder.quantum(quantum);
+      }
+      if (disk != null) {
+        builder.hostMemory(disk.hostMemory, session.machine().store(disk.images));
+      }
+      return builder;
     }
 
     private static void print(Session session, SlotEvent event) {

@@ -79,7 +79,9 @@ final class SnapshotCommand extends ProcessCommand {
     SnapshotPlan.Builder plan =
         SnapshotPlan.into(images).every(interval).options(options).listener(series);
     if (keep != null) {
-      plan.retention(RetentionPolicy.builder().keepLast(keep).build());
+      int count = keep;
+      plan.retention(
+          CommandException.valid(() -> RetentionPolicy.builder().keepLast(count).build()));
     }
     try (RepeatedSnapshots snapshots = process.repeatSnapshots(plan.build())) {
       session.note(snapshots.toString());

@@ -77,6 +77,10 @@ final class Transitions {
     }
 
     final CheckpointedProcess suspend(Session session, RunningProcess process) {
+      return process.suspend(CommandException.valid(() -> builder(session).build()));
+    }
+
+    private SuspendOptions.Builder builder(Session session) {
       SuspendOptions.Builder options =
           SuspendOptions.builder()
               .cancellation(session.cancellation())
@@ -87,7 +91,7 @@ final class Transitions {
       if (label != null) {
         options.label(label);
       }
-      return process.suspend(options.build());
+      return options;
     }
   }
 

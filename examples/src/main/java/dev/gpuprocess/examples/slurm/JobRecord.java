@@ -40,6 +40,11 @@ record JobRecord(SlurmJob job, Map<String, String> fields) {
     return !fields.getOrDefault("Requeue", "").equals("0");
   }
 
+  /** Whether a requeue that has failed may succeed later, such as when the controller was busy. */
+  boolean mayBeRequeued() {
+    return !isKnown() || (canBeRequeued() && (isRunning() || isPreempted()));
+  }
+
   boolean hasReachedTimeLimit() {
     return fields.getOrDefault("JobState", "").equals("TIMEOUT")
         || fields.getOrDefault("Reason", "").equals("TimeLimit");

@@ -5,12 +5,16 @@ import dev.gpuprocess.ImageStore;
 import dev.gpuprocess.LaunchedProcess;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.RepeatedSnapshots;
+import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.SnapshotListener;
 import dev.gpuprocess.SnapshotPlan;
 import dev.gpuprocess.cuda.GpuMap;
+import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageException;
+import dev.gpuprocess.error.ImageKeptException;
 import dev.gpuprocess.error.NoSuchProcessException;
+import dev.gpuprocess.error.ProcessUnfitException;
 import dev.gpuprocess.error.RetryLaterException;
 import dev.gpuprocess.examples.slurm.JobEvents.Event;
 import dev.gpuprocess.examples.slurm.JobEvents.Signalled;
@@ -20,6 +24,7 @@ import dev.gpuprocess.options.LaunchOptions;
 import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.options.RetentionPolicy;
+import dev.gpuprocess.options.SuspendOptions;
 import java.io.IOException;
 import java.lang.ProcessBuilder.Redirect;
 import java.nio.file.Files;
@@ -62,6 +67,7 @@ public final class JobRun {
           ImageException.Reason.PLUGIN);
 
   private static final int SIGNALLED = 128;
+  private static final int SIGKILL = 9;
   private static final int SIGTERM = 15;
 
   /**
@@ -69,7 +75,7 @@ public final class JobRun {
    */
   private static final int UNKNOWN = 1;
 
-  private static final int KEPT_IMAGES = 2;
+  private static final RetentionPolicy RETENTION = RetentionPolicy.builder().keepLast(2).build();
 
   /** Of KillWait: what this process and its dump need to end. */
   private static final Duration RESERVE = Duration.ofSeconds(3);
@@ -93,6 +99,10 @@ public final class JobRun {
   private volatile Duration killWait = DEFAULT_KILL_WAIT;
   private Cancellation dumpCancellation = new Cancellation();
   private boolean terminated;
+
+  /** Whether a CRIU whose dump has failed may kill the command. */
+  private boolean mayBeKilled;
+
   private @Nullable RepeatedSnapshots snapshots;
 
   /**
@@ -177,7 +187,18 @@ public final class JobRun {
     if (snapshots != null) {
       snapshots.abandon();
     }
+    if (code == REQUEUED) {
+      record("older images are not removed", this::prune);
+    }
     return code;
+  }
+
+  /** The dump has made one more image; removing the older ones must not delay a requeue. */
+  private void prune() {
+    store
+        .prune(RETENTION)
+        .spared()
+        .forEach((image, why) -> log.accept("kept image %s: %s".formatted(image, why)));
   }
 
   private boolean hasImages() {
@@ -363,7 +384,7 @@ public final class JobRun {
             : exit.code().orElse(UNKNOWN);
     JobRecord record = scontrol.job(job);
     boolean own = record.isKnown() ? record.isRunning() : exit.code().isPresent() && !terminated;
-    if (own) {
+    if (own && !isKilledByCriu(exit)) {
       log.accept("the command has ended, with " + code);
       record(
           "its end is not recorded, and a job that is requeued runs it again",
@@ -379,9 +400,9 @@ public final class JobRun {
   /** A preemption, the time limit ahead, or {@code scancel -b -s USR1} of the user. */
   private OptionalInt preempt(LaunchedProcess process, JobRecord record, Signalled signal)
       throws InterruptedException {
-    if (dump(process, signal, settings.grace()).isEmpty()) {
+    if (!dump(process, signal, settings.grace())) {
       if (process.exit().isEmpty()) {
-        log.accept("the command continues; the images before are kept");
+        log.accept(resume(process) + "; the images before are kept");
         repeatSnapshots(process);
       }
       return OptionalInt.empty();
@@ -397,8 +418,8 @@ public final class JobRun {
   }
 
   /**
-   * Puts the job back into the queue. A controller that does not answer, as while it starts again,
-   * gets the question until the grace is over: a job that ends is not requeued by Slurm.
+   * Puts the job back into the queue. A controller that does not, as while it starts again, gets
+   * the question until the grace is over: a job that ends is not requeued by Slurm.
    *
    * @return whether SIGTERM is to be expected
    */
@@ -412,7 +433,7 @@ public final class JobRun {
       if (record.isRequeued()) {
         return true;
       }
-      if (record.isKnown() || System.nanoTime() - endNanos >= 0) {
+      if (!record.mayBeRequeued() || System.nanoTime() - endNanos >= 0) {
         log.accept(
             "the job cannot be requeued: %s; do it by hand: scontrol requeue %s"
                 .formatted(answer.line(), job.id()));
@@ -420,6 +441,7 @@ public final class JobRun {
       }
       log.accept("the job is not requeued yet: " + answer.line());
       if (events.awaitTerm(ASK_AGAIN)) {
+        requeueAfterLimit(scontrol.job(job));
         return false;
       }
     }
@@ -433,19 +455,19 @@ public final class JobRun {
       throws InterruptedException {
     terminated = true;
     if (!record.isKnown()) {
-      if (dump(process, signal, killWait()).isEmpty()) {
-        log.accept("the command is left to Slurm");
+      if (!dump(process, signal, killWait())) {
+        log.accept(resume(process) + ", and is left to Slurm");
         return OptionalInt.empty();
       }
       requeueAfterLimit(scontrol.job(job));
       return OptionalInt.of(REQUEUED);
     }
     if (record.isRequeued() || record.hasReachedTimeLimit()) {
-      Optional<ProcessImage> image = dump(process, signal, killWait());
-      if (image.isPresent()) {
+      boolean isDumped = dump(process, signal, killWait());
+      if (isDumped) {
         requeueAfterLimit(record);
       }
-      if (image.isPresent() || record.isRequeued()) {
+      if (isDumped || record.isRequeued()) {
         endAll(process);
         return OptionalInt.of(REQUEUED);
       }
@@ -479,7 +501,8 @@ public final class JobRun {
     return left.compareTo(settings.grace()) < 0 ? left : settings.grace();
   }
 
-  private Optional<ProcessImage> dump(LaunchedProcess process, Signalled signal, Duration limit) {
+  /** Returns whether the command is in an image, and has ended. */
+  private boolean dump(LaunchedProcess process, Signalled signal, Duration limit) {
     long end = signal.nanos() + limit.toNanos();
     Cancellation cancellation = dumpCancellation;
     ScheduledExecutorService timer = Executors.newSingleThreadScheduledExecutor();
@@ -492,20 +515,22 @@ public final class JobRun {
           log.accept(
               "image %s is on disk %s after the signal"
                   .formatted(image.directory().getFileName(), since(signal.nanos())));
-          return Optional.of(image);
+          return true;
+        } catch (ImageKeptException e) {
+          return awaitKill(process, e, end);
         } catch (NoSuchProcessException e) {
           Optional<LaunchedProcess.Exit> ended = process.awaitExit(END_GRACE);
           log.accept(ended.isPresent() ? "the command has exited" : e.getMessage());
-          return Optional.empty();
+          return false;
         } catch (RetryLaterException e) {
           log.accept("no dump yet: " + e.getMessage());
           boolean over = System.nanoTime() - end >= 0 || cancellation.isCancelled();
           if (over || process.awaitExit(RETRY).isPresent()) {
-            return Optional.empty();
+            return false;
           }
         } catch (GpuCheckpointException e) {
           log.accept("no dump: " + e.getMessage());
-          return Optional.empty();
+          return false;
         }
       }
     } finally {
@@ -517,9 +542,53 @@ public final class JobRun {
   private ProcessImage dumpOnce(LaunchedProcess process, Cancellation cancellation) {
     RepeatedSnapshots series = snapshots;
     snapshots = null;
-    return series != null
-        ? series.dump()
-        : store.dump(process.process(), dumpOptions(cancellation));
+    try {
+      return series != null
+          ? series.dump()
+          : store.dump(process.process(), dumpOptions(cancellation));
+    } catch (FixAndRetryException e) {
+      if (e.reason() != FixAndRetryException.Reason.WRONG_STATE) {
+        throw e;
+      }
+      // A user has suspended it, or it could not be resumed after a snapshot.
+      log.accept(e.getMessage());
+      SuspendOptions options = SuspendOptions.builder().cancellation(cancellation).build();
+      return store.dump(
+          machine.suspend(process.identity().pid(), options), dumpOptions(cancellation));
+    }
+  }
+
+  /**
+   * Waits until the end of the grace for a process that CRIU was allowed to kill when it failed.
+   * The image is complete.
+   *
+   * @return whether it was killed; otherwise it was not dumped
+   */
+  private boolean awaitKill(LaunchedProcess process, ImageKeptException failure, long end) {
+    log.accept(failure.getMessage());
+    mayBeKilled = true;
+    Duration left = Duration.ofNanos(Math.max(0, end - System.nanoTime()));
+    return process.awaitExit(left).filter(this::isKilledByCriu).isPresent();
+  }
+
+  private boolean isKilledByCriu(LaunchedProcess.Exit exit) {
+    return mayBeKilled && exit.code().isEmpty() && exit.signal().orElse(SIGKILL) == SIGKILL;
+  }
+
+  /**
+   * Resumes a command that a user has suspended, or that a failed dump could not resume.
+   *
+   * @return a sentence with the outcome
+   */
+  private String resume(LaunchedProcess process) {
+    try {
+      RunningProcess unused = machine.resume(process.identity().pid());
+    } catch (ProcessUnfitException e) {
+      // It is no CUDA process, so nothing has suspended it.
+    } catch (GpuCheckpointException e) {
+      return "the command is not resumed (%s)".formatted(e.getMessage());
+    }
+    return "the command continues";
   }
 
   private DumpOptions dumpOptions(Cancellation cancellation) {
@@ -537,7 +606,7 @@ public final class JobRun {
               .repeatSnapshots(
                   SnapshotPlan.into(store)
                       .every(settings.every())
-                      .retention(RetentionPolicy.builder().keepLast(KEPT_IMAGES).build())
+                      .retention(RETENTION)
                       .options(dumpOptions(dumpCancellation))
                       .patience(settings.grace())
                       .listener(new Listener())

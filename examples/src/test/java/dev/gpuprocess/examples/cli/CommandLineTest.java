@@ -28,8 +28,11 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Collectors;
+import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import javax.xml.parsers.DocumentBuilderFactory;
 import org.junit.jupiter.api.Test;
@@ -41,6 +44,7 @@ import org.xml.sax.InputSource;
 class CommandLineTest {
 
   private static final int SIGINT_CODE = 130;
+  private static final int SIGPIPE_CODE = 141;
   private static final int SIGTERM_CODE = 143;
 
   /** A pipe takes 64 KiB, or a page where its user has many. */
@@ -129,6 +133,28 @@ class CommandLineTest {
     GpuCheckpoints none = machine.toBuilder().cuda(directory).build();
     assertEquals(6, Call.of(none, "state", counter.pid()).code());
     assertEquals(1, Call.of(none, "doctor").code());
+    assertEquals(5, Call.of(machine, "state", 999999999, "--timeout", "1ms").code());
+  }
+
+  @Test
+  void refusesInvalidValues(GpuCheckpoints machine, Counter counter) {
+    Path image = directory.resolve("image");
+    for (List<Object> each :
+        List.<List<Object>>of(
+            List.of("images", "prune", directory, "--keep", 0),
+            List.of("snapshot", counter.pid(), directory, "--every", "1h", "--keep", 0),
+            List.of("dump", counter.pid(), image, "--ghost-limit=-1"),
+            List.of("dump", counter.pid(), image, "--label", ""),
+            List.of("suspend", counter.pid(), "--label", ""),
+            List.of("restore-image", image, "--newest", "--expect-label", ""),
+            List.of("launch", "--", ""),
+            List.of("launch", "--", "echo", "not read in the locale: \ufffd"),
+            List.of("slot", "run", "a/b"))) {
+      Call call = Call.of(machine, each.toArray());
+      assertEquals(2, call.code(), () -> each + " " + call);
+      assertFalse(call.err().contains("\tat "), call::err);
+    }
+    assertEquals(101, counter.increment());
   }
 
   @Test
@@ -262,6 +288,73 @@ class CommandLineTest {
     assertEquals(7, Call.of(machine, "launch", "--", "sh", "-c", "exit 7").code());
     assertEquals(143, Call.of(machine, "launch", "--", "sh", "-c", "kill -TERM $$").code());
     assertEquals(4, Call.of(machine, "launch", "--", directory + "/none").code());
+  }
+
+  /** The command has ended long before its output is read. */
+  @Test
+  void launchCopiesAllOfTheOutput(GpuCheckpoints machine, SimulatedDriver driver) throws Exception {
+    Path ended = directory.resolve("ended");
+    Path err = directory.resolve("err");
+    Process child =
+        program(machine, driver, "launch", "--", "sh", "-c", "seq 20000; echo >\"$0\"", ended)
+            .redirectError(err.toFile())
+            .start();
+    try (InputStream out = child.getInputStream()) {
+      assertTrue(Await.until(Duration.ofSeconds(40), () -> Files.exists(ended)), () -> text(err));
+      // It must not end before its output is read, and would in a second.
+      assertFalse(child.waitFor(1500, TimeUnit.MILLISECONDS));
+      assertEquals(
+          IntStream.rangeClosed(1, 20000).mapToObj(Integer::toString).toList(),
+          new String(out.readAllBytes(), StandardCharsets.UTF_8).lines().toList());
+      assertTrue(child.waitFor(40, TimeUnit.SECONDS), () -> text(err));
+      assertEquals(0, child.exitValue(), () -> text(err));
+    } finally {
+      child.destroyForcibly();
+    }
+  }
+
+  @Test
+  void launchedCommandNoticesThatItsReaderIsGone(GpuCheckpoints machine, SimulatedDriver driver)
+      throws Exception {
+    Path err = directory.resolve("err");
+    Process child =
+        program(machine, driver, "launch", "--", "yes").redirectError(err.toFile()).start();
+    try {
+      try (InputStream out = child.getInputStream()) {
+        assertEquals('y', out.read(), () -> text(err));
+      }
+      assertTrue(child.waitFor(20, TimeUnit.SECONDS), () -> text(err));
+      assertEquals(SIGPIPE_CODE, child.exitValue(), () -> text(err));
+    } finally {
+      child.destroyForcibly();
+    }
+  }
+
+  @Test
+  void recoverResumesTheOthersIfOneCannotBeResumed(
+      GpuCheckpoints machine, SimulatedDriver driver, Counter stuck) throws Exception {
+    Counter other = driver.start(Counter.launch(16));
+    for (Counter each : List.of(stuck, other)) {
+      // The controller must have exited.
+      Process child = program(machine, driver, "suspend", each.pid()).inheritIO().start();
+      assertTrue(child.waitFor(40, TimeUnit.SECONDS));
+    }
+    driver.faults(Fault.in("cuCheckpointProcessRestore").pid(stuck.pid()).answers(304));
+    Call call = Call.of(machine, "recover", "--resume", "--json");
+    driver.clearFaults();
+    assertEquals(5, call.code(), call::toString);
+    assertEquals(
+        Set.of(stuck.pid() + " false", other.pid() + " true"),
+        JsonParser.parseString(call.out()).getAsJsonArray().asList().stream()
+            .map(JsonElement::getAsJsonObject)
+            .peek(
+                each ->
+                    assertEquals(
+                        each.get("resumed").getAsBoolean(), each.get("failure").isJsonNull()))
+            .map(each -> each.get("pid") + " " + each.get("resumed"))
+            .collect(Collectors.toSet()));
+    assertState("running", machine, other);
+    done(machine, "resume", stuck.pid());
   }
 
   /** A real process, as its shutdown hook belongs to the JVM. */

@@ -59,6 +59,18 @@ class CompatibleFormsTest {
   }
 
   @Test
+  void processRunsAfterACheckpointThatFailed(GpuCheckpoints machine, Counter counter) {
+    counter.allocateManaged(); // the driver does not checkpoint this
+    long pid = counter.pid();
+    String cuda = CompatibleForms.CUDA_CHECKPOINT;
+    assertEquals(1, Call.as(cuda, machine, "--toggle", "--pid", pid).code());
+    assertPrints("running\n", Call.as(cuda, machine, "--get-state", "--pid", pid));
+    assertEquals(1, Call.as(CompatibleForms.CR_CLIENT, machine, "-c", "-p", pid).code());
+    assertPrints("running\n", Call.as(cuda, machine, "--get-state", "--pid", pid));
+    assertEquals(101, counter.increment());
+  }
+
+  @Test
   void cuCheck(GpuCheckpoints machine, Counter counter) {
     String name = CompatibleForms.CU_CHECK;
     long pid = counter.pid();

@@ -2,6 +2,7 @@ package dev.gpuprocess.examples.cli;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
+import com.google.gson.JsonParser;
 import java.io.ByteArrayOutputStream;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
@@ -43,6 +44,31 @@ class OutputTest {
     value.put("gpus", List.of("GPU-1", "GPU-2"));
     output.table(List.of(value), "pid", "gpuBytes", "gpus");
     assertEquals(List.of("PID  GPU MEMORY  GPUS", "7    -           GPU-1 GPU-2"), lines());
+  }
+
+  @Test
+  void gpuMemoryThatIsNotKnownIsNotNone() {
+    Map<String, @Nullable Object> unknown = new LinkedHashMap<>();
+    unknown.put("gpuBytes", Map.of());
+    Map<String, @Nullable Object> partlyKnown = new LinkedHashMap<>();
+    partlyKnown.put("gpuBytes", Map.of("GPU-1", 3L << 20));
+    partlyKnown.put("gpuBytesKnown", false);
+    Map<String, @Nullable Object> none = new LinkedHashMap<>();
+    none.put("gpuBytes", Map.of());
+    none.put("gpuBytesKnown", true);
+    output.table(List.of(unknown, partlyKnown, none), "gpuBytes");
+    assertEquals(List.of("GPU MEMORY", "-", ">= 3.0 MiB", "0 B"), lines());
+  }
+
+  @Test
+  void jsonNeedsNoCharactersButAscii() {
+    Map<String, @Nullable Object> value = new LinkedHashMap<>();
+    value.put("command", "mod\u00e8le \ud83d\ude00 \u007f~");
+    String line = Output.line(value);
+    assertEquals("{\"command\":\"mod\\u00e8le \\ud83d\\ude00 \\u007f~\"}", line);
+    assertEquals(
+        value.get("command"),
+        JsonParser.parseString(line).getAsJsonObject().get("command").getAsString());
   }
 
   private List<String> lines() {

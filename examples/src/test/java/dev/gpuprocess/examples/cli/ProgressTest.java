@@ -9,12 +9,23 @@ import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.fixtures.SimulatedGpu;
+import dev.gpuprocess.internal.linux.DirectoryMaker;
+import dev.gpuprocess.internal.linux.StagingName;
+import dev.gpuprocess.report.ProcessIdentity;
+import dev.gpuprocess.report.Step;
+import java.io.ByteArrayOutputStream;
 import java.io.File;
+import java.io.IOException;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
+import java.util.function.LongSupplier;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -39,6 +50,64 @@ class ProgressTest {
     assertEquals(
         "write            2.00 s  [####################]  1.0 GiB  512.0 MiB/s  0 s left",
         Progress.line("write", 2, GIB, GIB / 2));
+  }
+
+  /** The process is suspended until the listener returns. */
+  @Test
+  void stepsDoNotWaitForTheMeasurementOfBytes() throws Exception {
+    CountDownLatch measured = new CountDownLatch(1);
+    CountDownLatch released = new CountDownLatch(1);
+    ByteArrayOutputStream printed = new ByteArrayOutputStream();
+    try (Progress progress =
+        new Progress(new PrintStream(printed, true, StandardCharsets.UTF_8), true)) {
+      progress.expect(
+          GIB,
+          () -> {
+            measured.countDown();
+            await(released);
+            return 1;
+          });
+      progress.started("write", 7);
+      assertTrue(measured.await(10, TimeUnit.SECONDS));
+      CompletableFuture.runAsync(
+              () -> {
+                progress.finished(new Step("write", 7, Duration.ofSeconds(2), 0, ""));
+                progress.started("seal", 7);
+              })
+          .get(10, TimeUnit.SECONDS);
+      assertEquals("write            2.00 s\n", printed.toString(StandardCharsets.UTF_8));
+    } finally {
+      released.countDown();
+    }
+  }
+
+  @Test
+  void measuresOnlyTheImageThatThisJvmWrites() throws Exception {
+    Path image = directory.resolve("image");
+    LongSupplier moved = Moved.intoImage(image);
+    assertEquals(0, moved.getAsLong());
+    ProcessIdentity process = ProcessIdentity.of(ProcessHandle.current().pid()).orElseThrow();
+    write(directory.resolve("other/file"), 1);
+    DirectoryMaker ended = DirectoryMaker.current().ended();
+    write(directory.resolve(new StagingName(ended, process).text()).resolve("file"), 2);
+    Path partial = directory.resolve(StagingName.of(process).text());
+    write(partial.resolve("images/file"), 4);
+    assertEquals(4, moved.getAsLong());
+    Files.move(partial, image);
+    assertEquals(4, moved.getAsLong());
+  }
+
+  private static void await(CountDownLatch latch) {
+    try {
+      latch.await();
+    } catch (InterruptedException closed) {
+      Thread.currentThread().interrupt();
+    }
+  }
+
+  private static void write(Path file, int bytes) throws IOException {
+    Files.createDirectories(file.getParent());
+    Files.write(file, new byte[bytes]);
   }
 
   /** The same command with a terminal, which the program script makes, and without. */

@@ -22,7 +22,9 @@ final class FakeController {
       case $1 in
         -o) cat "$3" ;;
         show) cat config ;;
-        requeue) [ ! -e refuse ] || { echo "Job is not requeueable"; exit 1; } ;;
+        requeue)
+          [ ! -e refuse ] || { echo "Job is not requeueable"; exit 1; }
+          ! rm busy 2>/dev/null || { echo "Socket timed out on send/recv operation"; exit 1; } ;;
       esac
       """;
 
@@ -72,6 +74,11 @@ final class FakeController {
 
   void refuseRequeue() throws IOException {
     Files.createFile(directory.resolve("refuse"));
+  }
+
+  /** Does not carry out the next requeue, as a controller that is busy, but answers the rest. */
+  void failNextRequeue() throws IOException {
+    Files.createFile(directory.resolve("busy"));
   }
 
   /** Answers nothing from now on. */

@@ -4,11 +4,18 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.ImageStore;
 import dev.gpuprocess.contract.RequiresCriu;
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.contract.TestJvm;
+import dev.gpuprocess.criu.RpcCriuDriver;
+import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.error.CriuException;
+import dev.gpuprocess.error.CriuFailure;
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.Fate;
 import dev.gpuprocess.examples.demo.Await;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Signal;
@@ -16,9 +23,13 @@ import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.fixtures.SimulatedGpu;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.report.Finding;
+import dev.gpuprocess.spi.CriuDriver;
+import dev.gpuprocess.spi.DumpListener;
+import dev.gpuprocess.spi.DumpRequest;
 import java.io.IOException;
 import java.io.RandomAccessFile;
 import java.io.UncheckedIOException;
+import java.lang.reflect.Proxy;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -147,7 +158,10 @@ class JobRunTest {
   }
 
   private int preempt() throws Exception {
-    Run run = first();
+    return preempt(first());
+  }
+
+  private int preempt(Run run) throws Exception {
     run.events().signalled("USR1");
     assertTrue(
         Await.until(PATIENCE, () -> run.code().isDone() || changes().contains("requeue 17")),
@@ -428,6 +442,120 @@ class JobRunTest {
     assertEquals(JobRun.REQUEUED, run.await(), log::toString);
     assertFalse(isLogged("do it by hand"), log::toString);
     assertEquals("requeue 17", changes().get(changes().size() - 1));
+  }
+
+  /** Slurm does not requeue a job that has ended. */
+  @Test
+  void requeuesAgainIfTheControllerWasBusy(GpuCheckpoints machine) throws Exception {
+    Run run = launchedSleep(machine);
+    controller.failNextRequeue();
+    run.events().signalled("USR1");
+    assertTrue(
+        Await.until(PATIENCE, () -> run.code().isDone() || changes().size() > 1), log::toString);
+    run.events().signalled("TERM");
+    assertEquals(JobRun.REQUEUED, run.await(), log::toString);
+    assertEquals(List.of("requeue 17", "requeue 17"), changes(), log::toString);
+    assertFalse(isLogged("do it by hand"), log::toString);
+  }
+
+  @Test
+  void commandThatIsSuspendedIsDumpedAsItIs(GpuCheckpoints machine, SimulatedDriver driver)
+      throws Exception {
+    Counter counter = launched(machine, driver);
+    assertEquals(101, counter.increment());
+    CheckpointedProcess suspended = machine.suspend(counter.pid());
+    assertEquals(JobRun.REQUEUED, preempt(), log::toString);
+    assertFalse(suspended.identity().isAlive(), log::toString);
+    assertEquals(List.of("requeue 17"), changes(), log::toString);
+
+    Run second = restored(machine, 1);
+    assertTrue(Await.until(PATIENCE, this::isRestored), log::toString);
+    assertEquals(102, counter.increment());
+    endCounter(counter);
+    assertEquals(CODE, second.await(), log::toString);
+  }
+
+  @Test
+  void commandThatIsSuspendedContinuesIfItCannotBeDumped(
+      GpuCheckpoints machine, SimulatedDriver driver) throws Exception {
+    Counter counter = launched(machine, driver);
+    CheckpointedProcess suspended = machine.suspend(counter.pid());
+    Path images = directory.resolve("images/lab-17/images");
+    Files.delete(images);
+    Files.createFile(images);
+    first().events().signalled("USR1");
+    assertTrue(Await.until(PATIENCE, () -> isLogged("continues")), log::toString);
+    assertEquals(ProcessState.RUNNING, machine.inspect(suspended.pid()).state(), log::toString);
+    assertEquals(101, counter.increment());
+    endCounter(counter);
+    assertEquals(CODE, first().await(), log::toString);
+  }
+
+  /** Returns a CRIU that fails, in a dump of the command, when it is allowed to kill. */
+  private CriuDriver uncertainCriu() {
+    CriuDriver real = new RpcCriuDriver();
+    return (CriuDriver)
+        Proxy.newProxyInstance(
+            CriuDriver.class.getClassLoader(),
+            new Class<?>[] {CriuDriver.class},
+            (proxy, method, args) -> {
+              if (!(args != null
+                  && args[0] instanceof DumpRequest request
+                  && request.process().pid() == launchedPid())) {
+                return method.invoke(real, args);
+              }
+              Files.writeString(request.images().resolve("inventory.img"), "no tree");
+              ((DumpListener) args[1]).postDump();
+              throw new CriuException(
+                  "CRIU did not end well",
+                  new Failure("dump", launchedPid(), null, null, Duration.ZERO, null, Fate.UNKNOWN),
+                  CriuFailure.NOT_STARTED,
+                  null);
+            });
+  }
+
+  /** The process is killed late by the CRIU that has failed, so its image is all that is left. */
+  @Test
+  void imageThatIsCompleteIsTheDumpIfTheCommandIsKilledLate(GpuCheckpoints machine)
+      throws Exception {
+    Run run = dumpedByUncertainCriu(machine);
+    Signal.send("KILL", launchedPid());
+    run.events().signalled("TERM");
+    assertEquals(JobRun.REQUEUED, run.await(), log::toString);
+    assertEquals(List.of("requeue 17"), changes(), log::toString);
+    assertEquals(1, store(machine).list().size(), log::toString);
+    assertFalse(Files.exists(directory.resolve("images/lab-17/finished")), log::toString);
+  }
+
+  @Test
+  void endIsThatOfTheCommandIfTheFailedCriuHasNotKilledIt(GpuCheckpoints machine) throws Exception {
+    Run run = dumpedByUncertainCriu(machine);
+    Signal.send("TERM", launchedPid());
+    assertEquals(143, run.await(), log::toString);
+    assertEquals(List.of(), changes(), log::toString);
+    assertEquals("143", Files.readString(directory.resolve("images/lab-17/finished")));
+  }
+
+  private Run dumpedByUncertainCriu(GpuCheckpoints machine) throws Exception {
+    GpuCheckpoints failing = machine.toBuilder().criu(uncertainCriu()).build();
+    Run run = launchedSleep(failing);
+    run.events().signalled("USR1");
+    assertTrue(
+        Await.until(PATIENCE, () -> isLogged("unknown whether the process is still alive")),
+        log::toString);
+    return run;
+  }
+
+  @Test
+  void keepsTheNewestTwoImages(GpuCheckpoints machine) throws Exception {
+    Run run = launchedSleep(machine);
+    assertEquals(JobRun.REQUEUED, preempt(run), log::toString);
+    Path oldest = store(machine).list().get(0).directory();
+    for (int restarts = 1; restarts < 4; restarts++) {
+      assertEquals(JobRun.REQUEUED, preempt(restored(machine, restarts)), log::toString);
+    }
+    assertEquals(2, store(machine).list().size(), log::toString);
+    assertFalse(Files.exists(oldest), log::toString);
   }
 
   @Test
