@@ -224,6 +224,24 @@ public final class ImageStore {
   }
 
   /**
+   * Removes one image, whatever it holds: it may be the only image of its process. An image that is
+   * being read or restored, in any JVM, stays, and so does one that a process maps, which came back
+   * from it and was not resumed yet.
+   *
+   * @param image a directory in this store
+   * @return the reason why it stays, as the end of a sentence about it; empty if it is gone
+   * @throws IllegalArgumentException when the image is elsewhere
+   * @throws ImageException when it is no image, or cannot be removed
+   */
+  public Optional<String> remove(Path image) {
+    if (!directory().equals(image.toAbsolutePath().getParent())) {
+      throw new IllegalArgumentException(image + " is not in " + directory());
+    }
+    return new Retention(images, new Journal(context.state()))
+        .remove(ImageDirectory.open(image, context.imageKey()));
+  }
+
+  /**
    * Removes the images that a policy does not ask for. The images of each process, by pid and
    * command line, are counted apart. These stay whatever the policy says: the newest image of each
    * process that verifies; newer ones that do not verify, which do not count; images that are being
@@ -498,16 +516,6 @@ public final class ImageStore {
   /** Where the next image of a process goes, and when it is made. */
   ImageNaming.Place next(int pid) {
     return new ImageNaming(images, context.state(), clock, context.timeouts().call()).next(pid);
-  }
-
-  /**
-   * Removes an image whose process has gone on.
-   *
-   * @return the reason why it stays, as the end of a sentence about it
-   */
-  Optional<String> discard(Path image) {
-    return new Retention(images, new Journal(context.state()))
-        .discard(ImageDirectory.open(image, context.imageKey()));
   }
 
   /** An image that was made there just now. */

@@ -353,7 +353,7 @@ final class SlotState implements AutoCloseable {
   private boolean isRemoved(Path image) {
     try {
       Path directory = Objects.requireNonNull(image.getParent());
-      Optional<String> why = set.checkpoints.store(directory).discard(image);
+      Optional<String> why = set.checkpoints.store(directory).remove(image);
       why.ifPresent(text -> LOG.debug("{} stays: it {}", image, text));
       return why.isEmpty();
     } catch (ImageException e) {

@@ -2,10 +2,12 @@ package dev.gpuprocess.survival;
 
 import static org.awaitility.Awaitility.await;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.ImageStore;
+import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.RepeatedSnapshots;
 import dev.gpuprocess.SnapshotPlan;
 import dev.gpuprocess.contract.RequiresRoot;
@@ -21,6 +23,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -56,6 +59,9 @@ class MappedImageTest {
       StoredImage older = store.list().get(1);
       CheckpointedProcess back = store.open(older).restore();
 
+      assertEquals(
+          Optional.of("is mapped by process %s, until the process is resumed".formatted(job.pid())),
+          store.remove(older.directory()));
       PruneReport spared = store.prune(NEWEST);
       assertEquals(
           Map.of(
@@ -67,7 +73,12 @@ class MappedImageTest {
       back.resume();
       assertEquals("ok " + ((long) MEBIBYTES << 20) + " bytes", job.verify());
       assertEquals(List.of(older.directory()), store.prune(NEWEST).removed());
-      store.newestThatVerifies().verify();
+      ProcessImage newest = store.newestThatVerifies();
+      newest.verify();
+      assertThrows(
+          IllegalArgumentException.class, () -> store.remove(newest.directory().getParent()));
+      assertEquals(Optional.empty(), store.remove(newest.directory()));
+      assertEquals(List.of(), store.list());
     }
   }
 }

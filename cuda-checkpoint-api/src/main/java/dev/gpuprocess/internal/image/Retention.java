@@ -137,12 +137,12 @@ public final class Retention {
   }
 
   /**
-   * Removes an image that its process no longer needs, unless it is in use or was removed.
+   * Removes an image unless it is in use or was removed.
    *
    * @return the reason why it stays, as the end of a sentence about it
    * @throws ImageException when it cannot be removed
    */
-  public Optional<String> discard(ImageDirectory image) {
+  public Optional<String> remove(ImageDirectory image) {
     List<Optional<String>> outcome = new ArrayList<>();
     journalled(
         List.of(image),

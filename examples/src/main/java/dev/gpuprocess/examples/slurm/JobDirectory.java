@@ -51,14 +51,25 @@ final class JobDirectory {
    * @param images the directory of all jobs
    * @param job the job
    * @param stale receives the place to which the directory of an earlier job was moved
-   * @throws ImageException if it cannot be made, or other users could have written it
+   * @throws ImageException if it cannot be made, other users could have written it, or the
+   *     directory of all jobs is not on this node, where the job is restarted: its images may be on
+   *     a disk that is not mounted
    */
   static JobDirectory open(Path images, SlurmJob job, List<Path> stale) {
     Path all = images.toAbsolutePath();
     Path path = all.resolve(job.name());
     JobDirectory directory = new JobDirectory(path);
     try {
-      Files.createDirectories(all);
+      if (job.restarts() == 0) {
+        Files.createDirectories(all);
+      } else if (!Files.isDirectory(all)) {
+        throw refused(
+            Reason.MISSING,
+            all,
+            "is not there on this node, although job %s has run before: mount its disk, or make the directory if there is no image yet; then scontrol requeue %s"
+                .formatted(job.id(), job.id()),
+            null);
+      }
       if (job.restarts() == 0 && Files.exists(path, NOFOLLOW_LINKS)) {
         stale.add(moveAside(path));
       }

@@ -18,6 +18,7 @@ import dev.gpuprocess.error.ProcessUnfitException;
 import dev.gpuprocess.error.RetryLaterException;
 import dev.gpuprocess.examples.slurm.JobEvents.Event;
 import dev.gpuprocess.examples.slurm.JobEvents.Signalled;
+import dev.gpuprocess.image.StoredImage;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.LaunchOptions;
@@ -75,7 +76,7 @@ public final class JobRun {
    */
   private static final int UNKNOWN = 1;
 
-  private static final RetentionPolicy RETENTION = RetentionPolicy.builder().keepLast(2).build();
+  private static final int KEPT_IMAGES = 2;
 
   /** Of KillWait: what this process and its dump need to end. */
   private static final Duration RESERVE = Duration.ofSeconds(3);
@@ -193,18 +194,29 @@ public final class JobRun {
     return code;
   }
 
-  /** The dump has made one more image; removing the older ones must not delay a requeue. */
+  /**
+   * The dump has made one more image; removing the older ones must not delay a requeue. All images
+   * in the store are of this job, whose pid is another one in each run if it is isolated.
+   */
   private void prune() {
-    store
-        .prune(RETENTION)
-        .spared()
-        .forEach((image, why) -> log.accept("kept image %s: %s".formatted(image, why)));
+    images().stream()
+        .skip(KEPT_IMAGES)
+        .forEach(
+            image ->
+                store
+                    .remove(image.directory())
+                    .ifPresent(why -> log.accept("kept image %s: it %s".formatted(image, why))));
+  }
+
+  /** The newest is the first. A killed dump leaves an incomplete image, which does not count. */
+  private List<StoredImage> images() {
+    return store.list().stream()
+        .filter(image -> !image.directory().toString().endsWith(".partial"))
+        .toList();
   }
 
   private boolean hasImages() {
-    // A killed dump leaves an incomplete image, which does not count.
-    return store.list().stream()
-        .anyMatch(image -> !image.directory().toString().endsWith(".partial"));
+    return !images().isEmpty();
   }
 
   private LaunchedProcess launch() {
@@ -606,7 +618,7 @@ public final class JobRun {
               .repeatSnapshots(
                   SnapshotPlan.into(store)
                       .every(settings.every())
-                      .retention(RETENTION)
+                      .retention(RetentionPolicy.builder().keepLast(KEPT_IMAGES).build())
                       .options(dumpOptions(dumpCancellation))
                       .patience(settings.grace())
                       .listener(new Listener())

@@ -1,6 +1,7 @@
 package dev.gpuprocess.examples.slurm;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -79,6 +80,15 @@ class JobDirectoryTest {
     assertEquals(List.of("node1", "node2"), open(2).failedNodes());
     directory.clearFailedNodes();
     assertEquals(List.of(), directory.failedNodes());
+  }
+
+  /** As on a node where the shared disk is not mounted. */
+  @Test
+  void aRestartedJobWithoutTheDirectoryOfAllJobsIsRefused() throws IOException {
+    Files.delete(images);
+    assertRefused(ImageException.Reason.MISSING, "mount its disk", () -> open(1));
+    assertFalse(Files.exists(images));
+    assertEquals(OptionalInt.empty(), open(0).finished());
   }
 
   @Test

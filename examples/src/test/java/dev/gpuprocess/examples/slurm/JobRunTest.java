@@ -50,6 +50,8 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** The runs of one job, on a simulated GPU with real CRIU; a program answers for Slurm. */
 @SimulatedGpu
@@ -97,7 +99,7 @@ class JobRunTest {
   private Run begun(GpuCheckpoints machine, int restarts, List<String> command) {
     SlurmJob job = new SlurmJob("17", "lab-17", restarts, "node" + (restarts + 1), "low");
     JobRun.Settings settings =
-        new JobRun.Settings(directory.resolve("images"), null, PATIENCE, 2, false, command);
+        new JobRun.Settings(directory.resolve("images"), null, PATIENCE, 2, isolated, command);
     JobEvents events = new JobEvents();
     CompletableFuture<Integer> code = new CompletableFuture<>();
     Thread thread =
@@ -122,6 +124,7 @@ class JobRunTest {
   }
 
   private @Nullable Run first;
+  private boolean isolated;
 
   /** Starts a counter as the child of a shell, which ends with a code of its own. */
   private Counter launched(GpuCheckpoints machine, SimulatedDriver driver) {
@@ -546,8 +549,11 @@ class JobRunTest {
     return run;
   }
 
-  @Test
-  void keepsTheNewestTwoImages(GpuCheckpoints machine) throws Exception {
+  /** An isolated command has another pid in each run. */
+  @ParameterizedTest
+  @ValueSource(booleans = {false, true})
+  void keepsTheNewestTwoImages(boolean isIsolated, GpuCheckpoints machine) throws Exception {
+    isolated = isIsolated;
     Run run = launchedSleep(machine);
     assertEquals(JobRun.REQUEUED, preempt(run), log::toString);
     Path oldest = store(machine).list().get(0).directory();
