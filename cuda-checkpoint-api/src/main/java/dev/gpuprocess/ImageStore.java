@@ -231,7 +231,7 @@ public final class ImageStore {
    * @param image a directory in this store
    * @return the reason why it stays, as the end of a sentence about it; empty if it is gone
    * @throws IllegalArgumentException when the image is elsewhere
-   * @throws ImageException when it is no image, or cannot be removed
+   * @throws ImageException when there is not an image at the path, or it cannot be removed
    */
   public Optional<String> remove(Path image) {
     if (!directory().equals(image.toAbsolutePath().getParent())) {

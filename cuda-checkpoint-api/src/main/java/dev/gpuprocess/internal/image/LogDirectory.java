@@ -156,8 +156,8 @@ public record LogDirectory(Path path) {
   }
 
   /**
-   * Removes outdated log directories from the temporary files. Those that dead controllers left
-   * within the last hour stay, because a recovery with another state directory may need them.
+   * Removes outdated log directories from the temporary files. A directory that a dead controller
+   * left within the last hour stays, because a recovery with another state directory may need them.
    */
   public static void removeOutdated() {
     new OldLogs(temporary()).removeOutdated();

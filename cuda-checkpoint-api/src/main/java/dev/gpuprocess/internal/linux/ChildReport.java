@@ -41,7 +41,7 @@ record ChildReport(int code, int status) {
    * @param id a number of that kind
    * @param options as of {@code waitid}
    * @return empty when there is nothing to report
-   * @throws NativeCallException with {@code ECHILD} when there is no such child
+   * @throws NativeCallException with {@code ECHILD} without such a child
    */
   static Optional<ChildReport> of(int kind, int id, int options) throws NativeCallException {
     ByteBuffer info = ByteBuffer.allocate(INFO_BYTES).order(ByteOrder.nativeOrder());

@@ -49,7 +49,7 @@ public final class CommandLineTool {
       List.of(
           "ps", "state", "suspend", "resume", "lock", "checkpoint", "restore", "unlock", "toggle");
 
-  /** Java has this for the bytes of an argument that are no characters in the locale. */
+  /** Java replaces bytes of an argument that the locale cannot decode by this character. */
   private static final char REPLACEMENT = '\ufffd';
 
   private final Supplier<GpuCheckpoints> machine;

@@ -66,7 +66,7 @@ final class JobDirectory {
         throw refused(
             Reason.MISSING,
             all,
-            "is not there on this node, although job %s has run before: mount its disk, or make the directory if there is no image yet; then scontrol requeue %s"
+            "is not there on this node, although job %s has run before: mount its disk, or make the directory if the job has not made an image yet; then scontrol requeue %s"
                 .formatted(job.id(), job.id()),
             null);
       }
