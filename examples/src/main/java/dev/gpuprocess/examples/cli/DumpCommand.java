@@ -45,9 +45,11 @@ final class DumpCommand extends ProcessCommand {
           ? session.machine().store(directory).dump(running, options)
           : running.dump(directory, options);
     }
-    if (process instanceof CheckpointedProcess checkpointed && !store) {
-      return checkpointed.dump(directory, options);
+    if (process instanceof CheckpointedProcess checkpointed) {
+      return store
+          ? session.machine().store(directory).dump(checkpointed, options)
+          : checkpointed.dump(directory, options);
     }
-    throw wrongState(process, store ? "--store takes a running process" : "resume it first");
+    throw wrongState(process, "resume it first");
   }
 }

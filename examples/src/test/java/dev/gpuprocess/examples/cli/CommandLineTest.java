@@ -191,6 +191,9 @@ class CommandLineTest {
     assertEquals(5, Call.of(machine, "state", counter.pid()).code());
     done(machine, "restore-image", image, "--suspended");
     assertState("checkpointed", machine, counter);
+    done(machine, "dump", counter.pid(), store, "--store");
+    assertFalse(counter.isAlive());
+    done(machine, "restore-image", store, "--newest", "--suspended");
     done(machine, "resume", counter.pid());
     assertEquals(102, counter.increment());
   }
