@@ -174,11 +174,11 @@ final class SaveFileSteps {
     private Optional<String> open(List<Mapping> mapped, int first) {
       try {
         SaveFiles found = SaveFiles.open(target.identity, mapped, first);
+        files = Optional.of(found); // closed with the image, also if the next call throws
         Optional<String> obstacle = found.obstacle();
         if (obstacle.isPresent()) {
           found.close();
-        } else {
-          files = Optional.of(found);
+          files = Optional.empty();
         }
         return obstacle;
       } catch (IOException e) {

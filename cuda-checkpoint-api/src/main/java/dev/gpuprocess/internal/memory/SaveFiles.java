@@ -112,7 +112,7 @@ public final class SaveFiles implements AutoCloseable {
         files.add(new SaveFile(first + files.size(), BlockFile.open(mapped, false), ofFile));
       }
       return new SaveFiles(process, files);
-    } catch (IOException e) {
+    } catch (IOException | RuntimeException | Error e) {
       files.forEach(SaveFile::close);
       throw e;
     }

@@ -132,7 +132,7 @@ public final class HostMemoryPool implements AutoCloseable {
         missing -= more.bytes();
       }
       return files;
-    } catch (IOException e) {
+    } catch (IOException | RuntimeException | Error e) {
       files.forEach(NamelessFile::close);
       throw e;
     }
@@ -187,7 +187,7 @@ public final class HostMemoryPool implements AutoCloseable {
         files.add(NamelessFile.create(directory, each));
       }
       return files;
-    } catch (IOException e) {
+    } catch (IOException | RuntimeException | Error e) {
       files.forEach(NamelessFile::close);
       throw e;
     }
