@@ -183,7 +183,7 @@ class RoomWaitTest {
   @Test
   void reservationsAreLocked_waitsForThem() throws Exception {
     full.isFull = false;
-    Timeouts hasty = Timeouts.builder().call(Duration.ofSeconds(1)).build();
+    Timeouts hasty = Timeouts.builder().call(Duration.ofSeconds(4)).build();
     CheckpointedProcess found =
         (CheckpointedProcess)
             room.checkpoints(state, full).toBuilder()
@@ -273,7 +273,7 @@ class RoomWaitTest {
 
   @Test
   void timeIsOver_theDriverDoesNotAnswer_ends() throws InterruptedException {
-    Duration time = Duration.ofSeconds(2);
+    Duration time = Duration.ofSeconds(6);
     Waiter waiter =
         new Waiter(() -> suspended.resume(ResumeOptions.builder().waitForMemory(time).build()));
     driverDoesNotAnswer();
