@@ -179,17 +179,17 @@ class RoomWaitTest {
     assertStaysCheckpointedAndComesBack();
   }
 
+  private CheckpointedProcess found(Timeouts timeouts) {
+    return (CheckpointedProcess)
+        room.checkpoints(state, full).toBuilder().timeouts(timeouts).build().inspect(pattern.pid());
+  }
+
   /** As when another JVM that reserves GPU memory is stopped. */
   @Test
   void reservationsAreLocked_waitsForThem() throws Exception {
     full.isFull = false;
     Timeouts hasty = Timeouts.builder().call(Duration.ofSeconds(4)).build();
-    CheckpointedProcess found =
-        (CheckpointedProcess)
-            room.checkpoints(state, full).toBuilder()
-                .timeouts(hasty)
-                .build()
-                .inspect(pattern.pid());
+    CheckpointedProcess found = found(hasty);
     NamedLock gate =
         new StateDirectory(state).lock("gpu-room", "restore", Duration.ofSeconds(30)).orElseThrow();
     Waiter waiter;
@@ -310,12 +310,7 @@ class RoomWaitTest {
   @Test
   void oneLookThatIsNotAnswered_doesNotEndIt() throws InterruptedException {
     Timeouts hasty = Timeouts.builder().transfer(Duration.ofSeconds(3)).build();
-    CheckpointedProcess found =
-        (CheckpointedProcess)
-            room.checkpoints(state, full).toBuilder()
-                .timeouts(hasty)
-                .build()
-                .inspect(pattern.pid());
+    CheckpointedProcess found = found(hasty);
     Waiter waiter = new Waiter(() -> found.resume(FOR_EVER));
     room.machine.faults(
         Fault.in("cuCheckpointProcessGetState").call(1).hangs(Duration.ofSeconds(4)));
@@ -357,12 +352,7 @@ class RoomWaitTest {
   @Test
   void close_waitsAsLongAsTheTimeoutsSay() {
     Timeouts hasty = Timeouts.builder().memory(Duration.ZERO).build();
-    CheckpointedProcess found =
-        (CheckpointedProcess)
-            room.checkpoints(state, full).toBuilder()
-                .timeouts(hasty)
-                .build()
-                .inspect(pattern.pid());
+    CheckpointedProcess found = found(hasty);
     assertThrows(InsufficientGpuMemoryException.class, found::close);
     assertStaysCheckpointedAndComesBack();
   }

@@ -13,8 +13,6 @@ import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.contract.LaunchedTree;
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.error.CriuException;
-import dev.gpuprocess.error.CriuFailure;
-import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.Fate;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.MachineUnfitException;
@@ -40,7 +38,6 @@ import dev.gpuprocess.spi.DumpRequest;
 import dev.gpuprocess.spi.RestoreListener;
 import dev.gpuprocess.spi.RestoreRequest;
 import java.io.IOException;
-import java.lang.reflect.Proxy;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
@@ -203,26 +200,15 @@ class AmdProcessTest {
 
   /** Returns a CRIU that dumps and fails when the process is gone. */
   private CriuDriver losing(Runnable then) {
-    CriuDriver real = criu();
-    return (CriuDriver)
-        Proxy.newProxyInstance(
-            CriuDriver.class.getClassLoader(),
-            new Class<?>[] {CriuDriver.class},
-            (proxy, method, args) -> {
-              Object answer = method.invoke(real, args);
-              if (method.getName().equals("dump")) {
-                workload.kill();
-                awaitEnd();
-                then.run();
-                throw new CriuException(
-                    "CRIU did not end well",
-                    new Failure(
-                        "dump", workload.pid(), null, null, Duration.ZERO, null, Fate.ENDED),
-                    CriuFailure.NOT_STARTED,
-                    null);
-              }
-              return answer;
-            });
+    return FailingCriu.afterADump(
+        criu(),
+        workload.pid(),
+        Fate.ENDED,
+        () -> {
+          workload.kill();
+          awaitEnd();
+          then.run();
+        });
   }
 
   @Test

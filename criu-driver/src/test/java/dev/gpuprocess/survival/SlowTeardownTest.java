@@ -12,11 +12,10 @@ import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.criu.BadCriu;
+import dev.gpuprocess.criu.FailingCriu;
 import dev.gpuprocess.criu.RealCriu;
 import dev.gpuprocess.criu.RpcCriuDriver;
 import dev.gpuprocess.error.CriuException;
-import dev.gpuprocess.error.CriuFailure;
-import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.Fate;
 import dev.gpuprocess.error.ImageKeptException;
 import dev.gpuprocess.error.NoSuchProcessException;
@@ -141,20 +140,14 @@ class SlowTeardownTest {
 
   /** Runs the real CRIU, whose process then dies. */
   private static CriuDriver dyingWith(Subject subject) {
-    CriuDriver real = new RpcCriuDriver();
-    return (CriuDriver)
-        Proxy.newProxyInstance(
-            CriuDriver.class.getClassLoader(),
-            new Class<?>[] {CriuDriver.class},
-            (proxy, method, args) -> {
-              Object answer = method.invoke(real, args);
-              if (method.getName().equals("dump")) {
-                Signals.send(ProcessIdentity.of(subject.pid()).orElseThrow(), Signals.KILL);
-                Workload.await(() -> !subject.isAlive(), "the process to be gone");
-                throw badEnd(subject.pid(), Fate.UNKNOWN);
-              }
-              return answer;
-            });
+    return FailingCriu.afterADump(
+        new RpcCriuDriver(),
+        subject.pid(),
+        Fate.UNKNOWN,
+        () -> {
+          Signals.send(ProcessIdentity.of(subject.pid()).orElseThrow(), Signals.KILL);
+          Workload.await(() -> !subject.isAlive(), "the process to be gone");
+        });
   }
 
   @Test
@@ -238,17 +231,9 @@ class SlowTeardownTest {
               Files.writeString(request.images().resolve("inventory.img"), "no tree");
               ((DumpListener) args[1]).postDump();
               death.run();
-              thrown[0] = badEnd(request.process().pid(), fate);
+              thrown[0] = FailingCriu.failure(request.process().pid(), fate);
               throw thrown[0];
             });
-  }
-
-  private static CriuException badEnd(int pid, Fate fate) {
-    return new CriuException(
-        "CRIU did not end well",
-        new Failure("dump", pid, null, null, Duration.ZERO, null, fate),
-        CriuFailure.NOT_STARTED,
-        null);
   }
 
   @Test

@@ -596,7 +596,7 @@ public final class JobRun {
     try {
       RunningProcess unused = machine.resume(process.identity().pid());
     } catch (ProcessUnfitException e) {
-      // It is no CUDA process, so nothing has suspended it.
+      // It does not use CUDA, so it was not suspended.
     } catch (GpuCheckpointException e) {
       return "the command is not resumed (%s)".formatted(e.getMessage());
     }
