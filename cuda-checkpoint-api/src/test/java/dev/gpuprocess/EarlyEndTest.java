@@ -181,7 +181,7 @@ class EarlyEndTest {
   @Test
   void kernelsUnderWayEndAndTheProcessRunsOn() throws Exception {
     RunningProcess running = tellingOf("lock");
-    counter.spin(Duration.ofSeconds(3));
+    counter.spin(Duration.ofSeconds(5));
     Running suspend = new Running(() -> running.suspend(patient()));
     begun.await();
     cancellation.cancel();
@@ -230,8 +230,14 @@ class EarlyEndTest {
 
   @Test
   void checkpointThatOutlastsTheDeadlineIsFinishedAndUndone() throws Exception {
-    SuspendOptions hasty = SuspendOptions.builder().deadline(Duration.ofSeconds(2)).build();
-    Running suspend = duringTheCheckpoint(hasty);
+    machine.faults(Fault.in("cuCheckpointProcessCheckpoint").after().hangs());
+    RunningProcess running = tellingOf("checkpoint");
+    SuspendOptions hasty = within(2);
+    Running suspend = new Running(() -> running.suspend(hasty));
+    for (int seconds = 4; !hasBegun(suspend); seconds *= 2) {
+      SuspendOptions longer = within(seconds);
+      suspend = new Running(() -> running.suspend(longer));
+    }
     // The time of the suspend began before this.
     long end = System.nanoTime() + hasty.deadline().toNanos();
     await().atMost(30, SECONDS).until(() -> System.nanoTime() - end > 0);
@@ -241,13 +247,26 @@ class EarlyEndTest {
     assertUndone(ended);
   }
 
+  private static SuspendOptions within(int seconds) {
+    return SuspendOptions.builder().lockTimeout(LONG).deadline(Duration.ofSeconds(seconds)).build();
+  }
+
+  /** Returns false if the time was over before the driver was called. */
+  private boolean hasBegun(Running verb) {
+    await().atMost(60, SECONDS).until(() -> begun.getCount() == 0 || verb.failure.isDone());
+    return begun.getCount() == 0;
+  }
+
   @Test
   void lockWaitsNoLongerThanTheDeadline() {
-    counter.spin(Duration.ofSeconds(8));
-    SuspendOptions hasty =
-        SuspendOptions.builder().lockTimeout(LONG).deadline(Duration.ofSeconds(2)).build();
-    assertThrows(
-        LockTimeoutException.class, () -> checkpoints.process(counter.pid()).suspend(hasty));
+    RunningProcess running = tellingOf("lock");
+    GpuCheckpointException ended = null;
+    for (int seconds = 2; begun.getCount() > 0; seconds *= 2) {
+      counter.spin(Duration.ofSeconds(4L * seconds));
+      SuspendOptions hasty = within(seconds);
+      ended = assertThrows(GpuCheckpointException.class, () -> running.suspend(hasty));
+    }
+    assertInstanceOf(LockTimeoutException.class, ended);
     assertRuns();
   }
 

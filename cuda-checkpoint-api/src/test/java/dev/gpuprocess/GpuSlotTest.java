@@ -103,9 +103,10 @@ record GpuSlotTest(
   void processesOfOnePriorityTakeTurnsInTheOrderInWhichTheyCame() {
     SlotEvents events = new SlotEvents();
     try (GpuSlot slot = open(Duration.ofMillis(50), events)) {
-      slot.acquire(one.pid());
+      slot.acquire(one.pid(), 1);
       slot.enqueue(two.pid(), 0);
       slot.enqueue(three.pid(), 0);
+      slot.enqueue(one.pid(), 0); // only now the others are as urgent
       events.await(all -> all.of(Kind.STARTED).size() >= 7);
       List<String> started = events.of(Kind.STARTED).subList(0, 7);
       String a = "STARTED " + one.pid();
@@ -218,13 +219,13 @@ record GpuSlotTest(
   void cancelledSwapIsUndone() {
     try (GpuSlot slot = open(Duration.ZERO, new SlotEvents())) {
       slot.acquire(one.pid());
-      one.spin(Duration.ofSeconds(2));
+      one.spin(Duration.ofSeconds(4));
       assertThrows(
           OperationTimedOutException.class,
           () -> slot.acquire(two.pid(), 1, Duration.ofMillis(300), new Cancellation()));
       assertTrue(find(slot, one).wanted());
       assertEquals(101, one.increment());
-      assertEquals(Place.GPU, find(slot, one).place());
+      awaitPlace(slot, one, Place.GPU);
     }
     assertGoesOn(one, two);
   }
@@ -391,14 +392,15 @@ record GpuSlotTest(
     GpuSlot closed = open(HOUR, new SlotEvents());
     closed.acquire(one.pid());
     closed.close();
+    Counter elsewhere = machine.start(Counter.launch(16).gpu(1));
     try (GpuSlot slot = open(HOUR, new SlotEvents())) {
-      slot.enqueue(two.pid(), 0);
+      slot.acquire(elsewhere.pid()); // without a swap, which would write the record once more
       String record = Files.readString(record());
       closed.release(one.pid());
       assertThrows(OperationCancelledException.class, () -> closed.remove(one.pid()));
       assertEquals(record, Files.readString(record()));
     }
-    assertGoesOn(one, two);
+    assertGoesOn(one, elsewhere);
   }
 
   @Test

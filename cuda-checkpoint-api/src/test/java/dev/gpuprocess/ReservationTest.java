@@ -125,7 +125,8 @@ class ReservationTest {
             RestoringController.resuming(room.machine, state, one.pid())) {
           assertThrows(InsufficientGpuMemoryException.class, second::resume);
         }
-        second.resume();
+        // The process counts as restored by the dead JVM until its state is read.
+        second.resume(ResumeOptions.builder().waitForMemory(Duration.ofSeconds(30)).build());
         assertEquals(RoomOnGpu.whole(), other.verify());
         try (Stream<Path> files = Files.walk(state)) {
           assertFalse(files.anyMatch(file -> file.getFileName().toString().startsWith("room")));
@@ -164,7 +165,9 @@ class ReservationTest {
         Pattern one = room.pattern()) {
       CheckpointedProcess suspended = suspend(room.checkpoints(state), one);
       CudaDriver driver = LibCuda.in(room.machine.directory());
-      assertTrue(StateReading.isIdle(driver, suspended.identity().pid()));
+      await()
+          .atMost(30, SECONDS)
+          .until(() -> StateReading.isIdle(driver, suspended.identity().pid()));
       room.machine.faults(Fault.in(RESTORE).during().hangs());
       CompletableFuture<RunningProcess> resumed = CompletableFuture.supplyAsync(suspended::resume);
       await()

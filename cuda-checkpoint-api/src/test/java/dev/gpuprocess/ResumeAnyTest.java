@@ -117,7 +117,7 @@ record ResumeAnyTest(SimulatedDriver machine, GpuCheckpoints gpus, Counter count
 
   @Test
   void async_cancelledFuture_cancelsTheVerb() throws Exception {
-    machine.faults(Fault.in("cuCheckpointProcessCheckpoint").hangs(Duration.ofSeconds(1)));
+    machine.faults(Fault.in("cuCheckpointProcessCheckpoint").hangs());
     ExecutorService executor = Executors.newSingleThreadExecutor();
     CountDownLatch begun = new CountDownLatch(1);
     AtomicReference<Throwable> thrown = new AtomicReference<>();
@@ -138,6 +138,7 @@ record ResumeAnyTest(SimulatedDriver machine, GpuCheckpoints gpus, Counter count
       assertTrue(begun.await(60, TimeUnit.SECONDS));
       assertTrue(future.cancel(true));
       assertThrows(CancellationException.class, future::join);
+      machine.clearFaults();
       executor.shutdown();
       assertTrue(executor.awaitTermination(60, TimeUnit.SECONDS));
       assertInstanceOf(OperationCancelledException.class, thrown.get());

@@ -158,8 +158,8 @@ class RoomWaitTest {
   @Test
   void interrupted_endsAndKeepsTheFlag() throws InterruptedException {
     Waiter waiter = new Waiter(() -> suspended.resume(FOR_EVER));
-    int asked = full.asked.get();
     waiter.thread.interrupt();
+    int asked = full.asked.get();
     assertTrue(waiter.ends(OperationCancelledException.class).getMessage().contains("interrupted"));
     assertTrue(waiter.interrupted);
     assertTrue(full.asked.get() < asked + 5, "it does not spin");

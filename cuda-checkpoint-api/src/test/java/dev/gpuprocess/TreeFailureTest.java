@@ -120,7 +120,7 @@ record TreeFailureTest(LaunchedTree tree) {
     RunningProcess running = running(job);
     tree.machine().faults(Fault.in(LOCK).pid(job.member(2)).answers(600));
     LockTimeoutException e =
-        assertThrows(LockTimeoutException.class, () -> running.lock(Duration.ofMillis(800)));
+        assertThrows(LockTimeoutException.class, () -> running.lock(Duration.ofSeconds(3)));
     assertTells(e, "failed for 1 of 3 members", job.member(2) + " RUNNING");
     assertEquals(List.of(job.member(2)), e.tree().orElseThrow().failed());
     assertRuns(job);

@@ -38,7 +38,7 @@ class HostileLinksTest {
   private static final int FILES = 150;
   private static final int DUMPS = 3;
   private static final Duration DEADLINE = Duration.ofSeconds(15);
-  private static final Duration LATEST = DEADLINE.plusSeconds(15);
+  private static final Duration LATEST = DEADLINE.plusSeconds(45);
   private static final Duration RESTORE_LIMIT = Duration.ofSeconds(60);
 
   /** Opens files, gives each another name, and removes the first name. */

@@ -178,7 +178,9 @@ class MachineMismatchTest {
         LaunchOptions.builder("sh", "-c", script, program.toString()).isolated(true).build();
     LaunchedProcess job = checkpoints.launch(options);
     try {
-      Awaitility.await().until(() -> ProcFs.commandLine(job.identity().pid()).contains("1000"));
+      Awaitility.await()
+          .atMost(Duration.ofSeconds(60))
+          .until(() -> ProcFs.commandLine(job.identity().pid()).contains("1000"));
       ProcessImage image = job.process().suspend().dump(directory.resolve("image"));
       List<String> files =
           requireNonNull(image.manifest().machine()).files().stream()

@@ -132,7 +132,8 @@ class DriverHookKillsTest {
   /** Recovers, and resumes or restores the process. */
   private void bringBack(GpuCheckpoints checkpoints, Pattern pattern, String when) {
     assertTrue(Waiting.until(PATIENCE, () -> isRecovered(checkpoints)), when);
-    if (!ProcessHandle.of(pattern.pid()).isPresent()) {
+    if (!pattern.isAlive()) {
+      assertTrue(pattern.awaitExit(PATIENCE), when); // its pid is free
       ProcessImage image = checkpoints.open(image());
       RunningProcess unused = image.restore().resume();
     }

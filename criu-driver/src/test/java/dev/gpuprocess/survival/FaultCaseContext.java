@@ -5,6 +5,9 @@ import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.nio.file.Path;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
 
 /**
  * Where a case plays.
@@ -14,13 +17,15 @@ import java.nio.file.Path;
  * @param moments told of everything that {@code checkpoints} does
  * @param checkpoints runs the verb
  * @param cancellation cancels a dump
+ * @param late the threads that do something later
  */
 record FaultCaseContext(
     SimulatedMachine machine,
     Subject subject,
     FaultPoints moments,
     GpuCheckpoints checkpoints,
-    Cancellation cancellation) {
+    Cancellation cancellation,
+    List<Thread> late) {
 
   int pid() {
     return subject.pid();
@@ -38,6 +43,27 @@ record FaultCaseContext(
   private boolean isSubject(ProcessIdentity who) {
     return subject.isAlive()
         || ProcFs.stat(who.pid()).map(stat -> Signals.isCriu(stat.parent())).orElse(false);
+  }
+
+  /** Does something some time later. */
+  void later(int micros, Runnable action) {
+    Thread thread =
+        new Thread(
+            () -> {
+              LockSupport.parkNanos(TimeUnit.MICROSECONDS.toNanos(micros));
+              action.run();
+            },
+            "later in the case");
+    thread.setDaemon(true);
+    late.add(thread);
+    thread.start();
+  }
+
+  /** Waits for what is done later, which must not reach the next case. */
+  void awaitLate() throws InterruptedException {
+    for (Thread each : late) {
+      each.join();
+    }
   }
 
   /** Kills the CRIU that works on the process. */

@@ -6,6 +6,7 @@ import java.io.PrintWriter;
 import java.io.StringWriter;
 import java.time.Duration;
 import java.util.List;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
@@ -60,7 +61,12 @@ final class FaultCaseRunner implements AutoCloseable {
   private FaultCaseContext setup(Subject subject, boolean hasty) {
     FaultPoints moments = new FaultPoints();
     return new FaultCaseContext(
-        machine, subject, moments, machine.checkpoints(moments, hasty), new Cancellation());
+        machine,
+        subject,
+        moments,
+        machine.checkpoints(moments, hasty),
+        new Cancellation(),
+        new CopyOnWriteArrayList<>());
   }
 
   Result play(FaultCase scenario) {
@@ -110,9 +116,12 @@ final class FaultCaseRunner implements AutoCloseable {
       try {
         return outcome(verb);
       } finally {
+        setup.awaitLate();
         setup.signal(Signals.CONTINUE);
         machine.calm();
       }
+    } catch (InterruptedException e) {
+      throw new IllegalStateException(e);
     } catch (TimeoutException e) {
       return new IllegalStateException("the verb did not end in time", e);
     }

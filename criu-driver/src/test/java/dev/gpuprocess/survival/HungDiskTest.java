@@ -38,12 +38,12 @@ class HungDiskTest {
   private static final Duration LIMIT = Duration.ofSeconds(3);
 
   /** For a dump that must come to a certain step before. */
-  private static final Duration AMPLE = Duration.ofSeconds(15);
+  private static final Duration AMPLE = Duration.ofSeconds(25);
 
   private static final Timeouts TIMEOUTS =
       Timeouts.builder()
           .lock(Duration.ofSeconds(5))
-          .call(Duration.ofSeconds(1))
+          .call(Duration.ofSeconds(5))
           .transfer(Duration.ofSeconds(20))
           .build();
 

@@ -1,8 +1,6 @@
 package dev.gpuprocess.survival;
 
 import dev.gpuprocess.fixtures.Fault;
-import java.util.concurrent.TimeUnit;
-import java.util.concurrent.locks.LockSupport;
 import java.util.function.Consumer;
 import java.util.function.UnaryOperator;
 
@@ -124,7 +122,10 @@ record InjectedFault(
         "killed after " + micros + " us",
         false,
         true,
-        setup -> setup.moments().at(moment, () -> later(micros, setup, Signals.KILL)));
+        setup ->
+            setup
+                .moments()
+                .at(moment, () -> setup.later(micros, () -> setup.signal(Signals.KILL))));
   }
 
   /** The process is stopped some time after a moment, and continues when the case is over. */
@@ -133,18 +134,10 @@ record InjectedFault(
         "stopped after " + micros + " us",
         true,
         false,
-        setup -> setup.moments().at(moment, () -> later(micros, setup, Signals.STOP)));
-  }
-
-  private static void later(int micros, FaultCaseContext setup, int signal) {
-    Thread thread =
-        new Thread(
-            () -> {
-              LockSupport.parkNanos(TimeUnit.MICROSECONDS.toNanos(micros));
-              setup.signal(signal);
-            });
-    thread.setDaemon(true);
-    thread.start();
+        setup ->
+            setup
+                .moments()
+                .at(moment, () -> setup.later(micros, () -> setup.signal(Signals.STOP))));
   }
 
   /** The dump is cancelled at a moment. */

@@ -46,10 +46,10 @@ import org.junit.jupiter.api.io.TempDir;
 @OutsideUse("A1")
 class SlowTeardownTest {
 
-  private static final Duration SHORT = Duration.ofSeconds(3);
+  private static final Duration SHORT = Duration.ofSeconds(8);
 
   /** Longer than the wait before an image was once removed. */
-  private static final int LONG_SECONDS = 12;
+  private static final int LONG_SECONDS = 20;
 
   /** The CRIU doubles write no list of mapped files. */
   private static final DumpOptions BY_CRIU_ALONE = DumpOptions.builder().memoryFiles(false).build();

@@ -329,7 +329,8 @@ class SnippetsTest {
   @Test
   void catchesExceptionsByGroup() {
     List<String> log = new ArrayList<>();
-    counter.spin(Duration.ofSeconds(2));
+    driver.faults(
+        Fault.in("cuCheckpointProcessLock").pid(pid).answers(600)); // CUDA_ERROR_NOT_READY
     // [start:errors]
     try {
       GpuProcess.of(pid).lock(Duration.ofMillis(100));
@@ -344,6 +345,7 @@ class SnippetsTest {
       log.add(e.getMessage());
     }
     // [end:errors]
+    driver.clearFaults();
     assertEquals(2, log.size());
     assertTrue(log.get(0).contains(Long.toString(pid)), log.get(0));
     assertEquals(102, counter.increment());

@@ -12,6 +12,7 @@ import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.RemoteController;
 import dev.gpuprocess.RunningProcess;
+import dev.gpuprocess.contract.NativeCalls;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.cuda.CudaAnswer;
 import dev.gpuprocess.cuda.CudaDriver;
@@ -128,6 +129,7 @@ class StateReadingTest {
     holdCheckpoints();
     CompletableFuture<CheckpointedProcess> going =
         CompletableFuture.supplyAsync(running::suspend, threads);
+    NativeCalls.await("cuCheckpointProcessCheckpoint");
     OperationInProgressException first = awaitRefused();
     assertEquals(Optional.of("suspend"), first.verb());
     assertEquals(OptionalLong.of(ProcessHandle.current().pid()), first.controller());
@@ -192,6 +194,7 @@ class StateReadingTest {
     machine.faults(Fault.in("cuCheckpointProcessGetState").call(1).hangs());
     for (int i = 0; i <= BoundedCall.MAX_ABANDONED_ABOUT_ONE; i++) {
       assertThrows(OperationTimedOutException.class, () -> hasty.inspect(pid()));
+      NativeCalls.await("cuCheckpointProcessGetState");
     }
     assertEquals(1, threadsThatRead());
     running.suspend().close();

@@ -11,11 +11,13 @@ import dev.gpuprocess.contract.ErrorText;
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.contract.TmpFs;
 import dev.gpuprocess.internal.call.BoundedCall;
+import dev.gpuprocess.internal.time.Deadline;
 import java.io.IOException;
 import java.nio.file.FileSystemException;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Optional;
@@ -116,7 +118,8 @@ class BlockFileTest {
   private static void writeUntilClosed(BlockFile file, CountDownLatch began) {
     AlignedBuffer block = block(1);
     try {
-      for (int i = 0; i < 10_000; i++) {
+      Deadline end = Deadline.after(Duration.ofSeconds(60));
+      while (!end.passed()) {
         began.countDown();
         file.write(block, BLOCK, 0);
       }

@@ -12,6 +12,7 @@ import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.internal.proc.FileNode;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.time.Deadline;
+import dev.gpuprocess.internal.time.IoFunction;
 import dev.gpuprocess.internal.time.IoSupplier;
 import dev.gpuprocess.internal.time.Uninterrupted;
 import java.io.ByteArrayInputStream;
@@ -33,6 +34,7 @@ import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Tag;
@@ -265,24 +267,22 @@ class UntrustedPathsTest {
     Path late = file.resolveSibling("late");
     CountDownLatch gate = new CountDownLatch(1);
     CompletableFuture<Throwable> end = new CompletableFuture<>();
-    IOException e =
-        assertThrows(
-            IOException.class,
-            () ->
-                UntrustedPaths.as(
-                    USER,
-                    Duration.ofMillis(50),
-                    paths -> {
-                      try {
-                        gate.await();
-                        paths.create(late).close();
-                        end.complete(new AssertionError("it was created"));
-                      } catch (InterruptedException | IOException | RuntimeException thrown) {
-                        end.complete(thrown);
-                      }
-                      return 0;
-                    }));
-    assertTrue(e.getMessage().contains("did not answer"), e.getMessage());
+    outlasted(
+        limit ->
+            UntrustedPaths.as(
+                USER,
+                limit,
+                paths -> {
+                  begun.set(true);
+                  try {
+                    gate.await();
+                    paths.create(late).close();
+                    end.complete(new AssertionError("it was created"));
+                  } catch (InterruptedException | IOException | RuntimeException thrown) {
+                    end.complete(thrown);
+                  }
+                  return 0;
+                }));
     gate.countDown();
     assertEquals(CancellationException.class, end.get(20, TimeUnit.SECONDS).getClass());
     assertFalse(Files.exists(late));
@@ -294,24 +294,34 @@ class UntrustedPathsTest {
     Files.writeString(file, "of the user");
     CountDownLatch gate = new CountDownLatch(1);
     CompletableFuture<OpenedFile> late = new CompletableFuture<>();
-    IOException e =
-        assertThrows(
-            IOException.class,
-            () ->
-                UntrustedPaths.ours(
-                    Duration.ofMillis(50),
-                    paths -> {
-                      Optional<OpenedFile> opened = paths.read(file);
-                      late.complete(opened.orElseThrow());
-                      Uninterrupted.until(
-                          Deadline.never(), left -> gate.await(left, TimeUnit.NANOSECONDS));
-                      return opened;
-                    }));
-    assertTrue(e.getMessage().contains("did not answer"), e.getMessage());
+    outlasted(
+        limit ->
+            UntrustedPaths.ours(
+                limit,
+                paths -> {
+                  Optional<OpenedFile> opened = paths.read(file);
+                  late.complete(opened.orElseThrow());
+                  begun.set(true);
+                  Uninterrupted.until(
+                      Deadline.never(), left -> gate.await(left, TimeUnit.NANOSECONDS));
+                  return opened;
+                }));
     Path descriptor = late.get(20, TimeUnit.SECONDS).self();
     assertTrue(isOpen(descriptor));
     gate.countDown();
     await().atMost(20, TimeUnit.SECONDS).until(() -> !isOpen(descriptor));
+  }
+
+  /** Whether the work has come to what is tested. */
+  private final AtomicBoolean begun = new AtomicBoolean();
+
+  /** Gives works a longer time each until one has begun within it; it takes longer than that. */
+  private void outlasted(IoFunction<Duration, Object> work) {
+    for (int millis = 50; !begun.get(); millis *= 2) {
+      Duration limit = Duration.ofMillis(millis);
+      IOException e = assertThrows(IOException.class, () -> work.apply(limit));
+      assertTrue(e.getMessage().contains("did not answer"), e.getMessage());
+    }
   }
 
   private boolean isOpen(Path descriptor) throws IOException {

@@ -159,8 +159,8 @@ class CommandLineTest {
 
   @Test
   void endsAfterTheTimeout(GpuCheckpoints machine, SimulatedDriver driver, Counter counter) {
-    driver.faults(Fault.in("cuCheckpointProcessLock").hangs(Duration.ofSeconds(3)));
-    Call call = Call.of(machine, "suspend", counter.pid(), "--timeout", "300ms");
+    driver.faults(Fault.in("cuCheckpointProcessLock").hangs());
+    Call call = Call.of(machine, "suspend", counter.pid(), "--timeout", "3s");
     assertEquals(3, call.code(), call::toString);
     driver.clearFaults();
     assertTrue(call.err().contains("was left as: "), call::toString);
@@ -413,9 +413,9 @@ class CommandLineTest {
     assertEquals("", Command.of("mkfifo", pipe.toString()).succeed());
     Path err = directory.resolve("err");
     try (RandomAccessFile held = new RandomAccessFile(pipe.toFile(), "rw")) {
-      // Fills it, and is ended when it is full.
-      int unused =
-          new ProcessBuilder("timeout", "2", "yes").redirectOutput(pipe.toFile()).start().waitFor();
+      Process filling = new ProcessBuilder("yes").redirectOutput(pipe.toFile()).start();
+      assertTrue(Await.until(Duration.ofSeconds(40), () -> isWriting(filling)));
+      filling.destroyForcibly().waitFor();
       Process child =
           program(machine, driver, "completion")
               .redirectError(err.toFile())

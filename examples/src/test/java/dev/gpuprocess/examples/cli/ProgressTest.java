@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.examples.demo.Await;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.SimulatedDriver;
@@ -17,6 +18,7 @@ import java.io.ByteArrayOutputStream;
 import java.io.File;
 import java.io.IOException;
 import java.io.PrintStream;
+import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -114,33 +116,43 @@ class ProgressTest {
   @Test
   void isShownOnATerminalOnly(GpuCheckpoints machine, SimulatedDriver driver, Counter counter)
       throws Exception {
-    // Longer than the interval of the line.
-    driver.faults(Fault.in("cuCheckpointProcessCheckpoint").hangs(Duration.ofSeconds(1)));
+    driver.faults(Fault.in("cuCheckpointProcessCheckpoint").hangs());
     String command = String.join(" ", Call.program(driver, machine, List.of()));
-    String shown = output("script", "-qefc", command + " suspend " + counter.pid(), "/dev/null");
+    Process suspend =
+        started("script", "-qefc", command + " suspend " + counter.pid(), "/dev/null");
+    assertTrue(Await.until(Duration.ofSeconds(60), () -> text().contains("s left")), this::text);
+    driver.clearFaults();
+    String shown = output(suspend);
     // A carriage return ends a line here, too.
     assertTrue(shown.lines().anyMatch(each -> each.matches("checkpoint .* s left *")), shown);
     assertTrue(shown.lines().anyMatch(each -> each.matches("checkpoint .* MiB/s")), shown);
     String last = shown.lines().filter(each -> !each.isBlank()).reduce((a, b) -> b).orElseThrow();
     assertTrue(last.startsWith("process " + counter.pid() + ": running -> checkpointed"), shown);
-    driver.clearFaults();
-    String plain = output("sh", "-c", command + " resume " + counter.pid());
+    String plain = output(started("sh", "-c", command + " resume " + counter.pid()));
     assertEquals(1, plain.lines().count(), plain);
     assertFalse(plain.contains("\r"), plain);
     assertEquals(101, counter.increment());
   }
 
-  private String output(String... command) throws Exception {
-    Path out = directory.resolve("output");
-    Process process =
-        new ProcessBuilder(command)
-            .redirectInput(new File("/dev/null"))
-            .redirectErrorStream(true)
-            .redirectOutput(out.toFile())
-            .start();
+  private Process started(String... command) throws IOException {
+    return new ProcessBuilder(command)
+        .redirectInput(new File("/dev/null"))
+        .redirectErrorStream(true)
+        .redirectOutput(directory.resolve("output").toFile())
+        .start();
+  }
+
+  private String output(Process process) throws InterruptedException {
     assertTrue(process.waitFor(60, TimeUnit.SECONDS));
-    String text = Files.readString(out);
-    assertEquals(0, process.exitValue(), text);
-    return text;
+    assertEquals(0, process.exitValue(), this::text);
+    return text();
+  }
+
+  private String text() {
+    try {
+      return Files.readString(directory.resolve("output"));
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
   }
 }
