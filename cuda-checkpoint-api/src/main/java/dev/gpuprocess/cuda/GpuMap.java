@@ -1,5 +1,6 @@
 package dev.gpuprocess.cuda;
 
+import java.util.Collection;
 import java.util.HashSet;
 import java.util.Map;
 import java.util.Set;
@@ -43,8 +44,18 @@ public sealed interface GpuMap {
    */
   record To(GpuUuid target) implements GpuMap {}
 
-  /** Each GPU stays where there is room, and goes to another of the same kind where not. */
-  record Automatic() implements GpuMap {}
+  /**
+   * Memory stays on its GPU if there is room, and goes to another of the same kind otherwise.
+   *
+   * @param among the GPUs that may be used; empty for all of the machine
+   */
+  record Automatic(Set<GpuUuid> among) implements GpuMap {
+
+    /** Copies the set. */
+    public Automatic {
+      among = Set.copyOf(among);
+    }
+  }
 
   /**
    * As said, pair by pair.
@@ -111,7 +122,20 @@ public sealed interface GpuMap {
    * @return the map
    */
   static GpuMap automatic() {
-    return new Automatic();
+    return new Automatic(Set.of());
+  }
+
+  /**
+   * As {@link #automatic()}, but memory comes to some GPUs alone, such as those that a scheduler
+   * has given to a job; the others may be used by other jobs. The resume is refused if memory was
+   * held on more GPUs than these, or, where it is not known which GPUs held memory, if there were
+   * more GPUs.
+   *
+   * @param among GPUs of this machine; empty for all
+   * @return the map
+   */
+  static GpuMap automatic(Collection<GpuUuid> among) {
+    return new Automatic(Set.copyOf(among));
   }
 
   /**

@@ -72,8 +72,8 @@ final class GpuPlacement {
       requireHere(to.target());
       return all(Map.of(onlyOne(to.target()), to.target()));
     }
-    if (map instanceof GpuMap.Automatic) {
-      return isKnown ? all(fitting()) : isMissing(machine.keySet()) ? all(Map.of()) : Map.of();
+    if (map instanceof GpuMap.Automatic automatic) {
+      return automatic(automatic.among());
     }
     requireSame();
     return Map.of();
@@ -116,11 +116,11 @@ final class GpuPlacement {
     if (map instanceof GpuMap.Exactly exactly) {
       return new TreeMap<>(exactly.targets());
     }
-    if (map instanceof GpuMap.Swap || map instanceof GpuMap.To) {
-      throw new ImpossibleMapException(
-          "the driver needs a pair for every GPU, and the GPUs are not known without NVML: name the pairs");
+    if (map.equals(GpuMap.same()) || map.equals(GpuMap.automatic())) {
+      return Map.of();
     }
-    return Map.of();
+    throw new ImpossibleMapException(
+        "the driver needs a pair for every GPU, and the GPUs are not known without NVML: name the pairs");
   }
 
   private void requireHere(GpuUuid gpu) throws ImpossibleMapException {
@@ -154,13 +154,27 @@ final class GpuPlacement {
     return held.keySet().iterator().next();
   }
 
+  private Map<GpuUuid, GpuUuid> automatic(Set<GpuUuid> among) throws ImpossibleMapException {
+    for (GpuUuid gpu : among) {
+      requireHere(gpu);
+    }
+    if (isKnown) {
+      return all(fitting(among));
+    }
+    if (!among.isEmpty()) {
+      return all(anyOf(among));
+    }
+    return isMissing(machine.keySet()) ? all(Map.of()) : Map.of();
+  }
+
   /** Memory that fits on its own GPU stays. For the rest, the largest part is placed first. */
-  private Map<GpuUuid, GpuUuid> fitting() {
+  private Map<GpuUuid, GpuUuid> fitting(Set<GpuUuid> among) throws ImpossibleMapException {
+    boolean mayAllStay = !isMissing(held.keySet()) && mayHold(among, held.keySet());
     Map<GpuUuid, GpuUuid> targets = new TreeMap<>();
     List<GpuUuid> moving = new ArrayList<>();
     held.forEach(
         (gpu, bytes) -> {
-          if (find(gpu).filter(own -> fits(own, gpu)).isPresent()) {
+          if (mayHold(among, Set.of(gpu)) && find(gpu).filter(own -> fits(own, gpu)).isPresent()) {
             targets.put(gpu, gpu);
           } else {
             moving.add(gpu);
@@ -168,22 +182,61 @@ final class GpuPlacement {
         });
     moving.sort(Comparator.comparing((GpuUuid gpu) -> held.getOrDefault(gpu, 0L)).reversed());
     for (GpuUuid gpu : moving) {
-      Optional<Gpu> best = best(gpu, targets.values());
+      Optional<Gpu> best = best(gpu, targets.values(), among);
       if (best.filter(each -> fits(each, gpu)).isPresent()) {
         targets.put(gpu, best.get().uuid());
-      } else if (!isMissing(held.keySet())) {
+      } else if (mayAllStay) {
         return Map.of(); // the shortage is that of the same GPUs
       } else if (best.isPresent()) {
         targets.put(gpu, best.get().uuid()); // the shortage is that of the GPU with most memory
+      } else if (!among.isEmpty()) {
+        throw new ImpossibleMapException(
+            "memory was held on %s, and of the GPUs that may be used (%s) none of the same kind is left for %s"
+                .formatted(words(held.keySet()), words(among), gpu));
       }
     }
     return targets;
   }
 
+  /** Each GPU of the machine of the checkpoint may have held memory. */
+  private Map<GpuUuid, GpuUuid> anyOf(Set<GpuUuid> among) throws ImpossibleMapException {
+    Set<GpuUuid> before = gpusBefore();
+    Map<GpuUuid, GpuUuid> targets = new TreeMap<>();
+    before.stream().filter(among::contains).forEach(gpu -> targets.put(gpu, gpu));
+    for (GpuUuid gpu : before) {
+      if (!targets.containsKey(gpu)) {
+        Gpu place =
+            best(gpu, targets.values(), among)
+                .orElseThrow(
+                    () ->
+                        new ImpossibleMapException(
+                            "it is not known on which of the GPUs %s memory was held, so not all of it may fit on %s: set ResumeOptions.needs, or name the pairs"
+                                .formatted(words(before), words(among))));
+        targets.put(gpu, place.uuid());
+      }
+    }
+    return targets;
+  }
+
+  /** Returns the GPUs of the machine of the checkpoint. */
+  private Set<GpuUuid> gpusBefore() {
+    Set<GpuUuid> gpus = new TreeSet<>(machine.keySet());
+    if (gpus.isEmpty()) {
+      reading.gpus().forEach(gpu -> gpus.add(gpu.uuid()));
+    }
+    return gpus;
+  }
+
+  /** Returns whether memory may be on some GPUs, among those that may be used. */
+  private static boolean mayHold(Set<GpuUuid> among, Collection<GpuUuid> gpus) {
+    return among.isEmpty() || among.containsAll(gpus);
+  }
+
   /** Returns the GPU of the same kind with most free memory that is not taken. */
-  private Optional<Gpu> best(GpuUuid gpu, Collection<GpuUuid> taken) {
+  private Optional<Gpu> best(GpuUuid gpu, Collection<GpuUuid> taken, Set<GpuUuid> among) {
     return reading.gpus().stream()
         .filter(each -> !taken.contains(each.uuid()))
+        .filter(each -> mayHold(among, Set.of(each.uuid())))
         .filter(each -> kind(gpu).map(each.name()::equals).orElse(true))
         .max(Comparator.comparingLong(free));
   }
@@ -202,10 +255,7 @@ final class GpuPlacement {
    * that is a swap.
    */
   private Map<GpuUuid, GpuUuid> all(Map<GpuUuid, GpuUuid> wanted) throws ImpossibleMapException {
-    Set<GpuUuid> left = new TreeSet<>(machine.keySet());
-    if (left.isEmpty()) {
-      reading.gpus().forEach(gpu -> left.add(gpu.uuid()));
-    }
+    Set<GpuUuid> left = gpusBefore();
     boolean isElsewhere = isMissing(left);
     if (!isElsewhere
         && wanted.entrySet().stream().allMatch(each -> each.getKey().equals(each.getValue()))) {
@@ -225,7 +275,7 @@ final class GpuPlacement {
     }
     left.removeAll(targets.keySet());
     for (GpuUuid gpu : left) {
-      Optional<Gpu> place = best(gpu, targets.values()).or(() -> anyPlace(gpu, targets));
+      Optional<Gpu> place = best(gpu, targets.values(), Set.of()).or(() -> anyPlace(gpu, targets));
       if (place.isPresent()) {
         targets.put(gpu, place.get().uuid());
       }

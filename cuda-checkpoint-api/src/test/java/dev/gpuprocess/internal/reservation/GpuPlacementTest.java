@@ -11,6 +11,7 @@ import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.internal.state.GpuUsage;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
 import org.junit.jupiter.api.Test;
 
@@ -158,6 +159,48 @@ class GpuPlacementTest {
     assertEquals(Map.of(), pairs(GpuMap.automatic(), GpuUsage.UNKNOWN, machine(0, GIB, GIB)));
   }
 
+  @Test
+  void automaticAmong_leavesAGpuOfOtherJobs_evenIfThereIsRoom() throws ImpossibleMapException {
+    GpuReading room = machine(40 * GIB, 40 * GIB, 40 * GIB);
+    assertEquals(
+        Map.of(A, B, B, A, C, C), pairs(GpuMap.automatic(Set.of(B)), Map.of(A, GIB), room));
+    assertEquals(Map.of(), pairs(GpuMap.automatic(Set.of(A)), Map.of(A, GIB), room));
+    assertEquals(
+        Map.of(A, B, B, A, C, C),
+        pairs(GpuMap.automatic(Set.of(B)), Map.of(A, GIB), machine(40 * GIB, 0, 40 * GIB)),
+        "the shortage is that of the GPU that may be used");
+    assertEquals(
+        Map.of(ELSEWHERE, A),
+        pairs(
+            GpuMap.automatic(Set.of(A)),
+            GpuUsage.stated(Map.of(ELSEWHERE, GIB)),
+            Map.of(ELSEWHERE, "H200"),
+            machine(2 * GIB, 40 * GIB, 40 * GIB)));
+  }
+
+  @Test
+  void automaticAmong_tooFewGpus_isRefused() {
+    GpuReading room = machine(40 * GIB, 40 * GIB, 40 * GIB);
+    GpuUsage two = GpuUsage.stated(Map.of(A, GIB, B, GIB));
+    String why = why(GpuMap.automatic(Set.of(B)), two, room);
+    assertTrue(why.contains("none of the same kind is left for " + A), why);
+    assertTrue(
+        why(GpuMap.automatic(Set.of(C)), GpuUsage.stated(Map.of(A, GIB)), room)
+            .contains("none of the same kind"));
+    assertTrue(
+        why(GpuMap.automatic(Set.of(ELSEWHERE)), two, room).contains("is not a GPU of this"));
+  }
+
+  @Test
+  void automaticAmong_usageUnknown_movesAllThatMayHoldMemory() throws ImpossibleMapException {
+    GpuReading room = machine(40 * GIB, 40 * GIB, 40 * GIB);
+    GpuMap map = GpuMap.automatic(Set.of(B));
+    assertEquals(Map.of(A, B), pairs(map, GpuUsage.UNKNOWN, Map.of(A, "H200"), room));
+    assertEquals(Map.of(), pairs(map, GpuUsage.UNKNOWN, Map.of(B, "H200"), room));
+    String why = why(map, GpuUsage.UNKNOWN, Map.of(A, "H200", B, "H200"), room);
+    assertTrue(why.contains("it is not known on which"), why);
+  }
+
   private static String why(
       GpuMap map, GpuUsage held, Map<GpuUuid, String> machine, GpuReading reading) {
     return assertThrows(ImpossibleMapException.class, () -> pairs(map, held, machine, reading))
@@ -253,7 +296,9 @@ class GpuPlacementTest {
     assertEquals(Map.of(), GpuPlacement.pairsUnseen(GpuMap.same()));
     assertEquals(Map.of(), GpuPlacement.pairsUnseen(GpuMap.automatic()));
     assertEquals(Map.of(A, A), GpuPlacement.pairsUnseen(GpuMap.of(Map.of(A, A))));
-    assertThrows(ImpossibleMapException.class, () -> GpuPlacement.pairsUnseen(GpuMap.swap(A, B)));
+    for (GpuMap map : List.of(GpuMap.swap(A, B), GpuMap.to(A), GpuMap.automatic(Set.of(A)))) {
+      assertThrows(ImpossibleMapException.class, () -> GpuPlacement.pairsUnseen(map));
+    }
   }
 
   @Test

@@ -35,6 +35,7 @@ final class JobDirectory {
   private static final String OUTPUT = "output";
   private static final String FINISHED = "finished";
   private static final String FAILED_NODES = "failed-nodes";
+  private static final String READY = "ready";
 
   private static final int MOST_BYTES = 4 << 10;
 
@@ -205,12 +206,33 @@ final class JobDirectory {
   }
 
   void clearFailedNodes() {
-    try (PinnedDirectory held = pin()) {
-      Files.deleteIfExists(held.path().resolve(FAILED_NODES));
-    } catch (IOException e) {
-      throw refused(
-          Reason.UNWRITABLE, path.resolve(FAILED_NODES), "cannot be removed: " + reason(e), e);
-    }
+    clear(FAILED_NODES);
+  }
+
+  /**
+   * Records that a requeue interrupts no dump of this task; the run is one with that many restarts.
+   */
+  void recordReady(int restarts) {
+    record(READY, Integer.toString(restarts));
+  }
+
+  void clearReady() {
+    clear(READY);
+  }
+
+  /**
+   * Returns whether a requeue interrupts no dump of another task, which may have no directory yet.
+   *
+   * @param task the name of the task
+   * @param restarts those of the run
+   */
+  boolean isReady(String task, int restarts) {
+    Path other = path.resolveSibling(task);
+    return Files.notExists(other, NOFOLLOW_LINKS)
+        || new JobDirectory(other)
+            .read(READY)
+            .filter(Integer.toString(restarts)::equals)
+            .isPresent();
   }
 
   private Optional<String> read(String name) {
@@ -237,6 +259,14 @@ final class JobDirectory {
           "is a record of the job that cannot be read: %s; mend that or remove the record"
               .formatted(reason(e)),
           e);
+    }
+  }
+
+  private void clear(String name) {
+    try (PinnedDirectory held = pin()) {
+      Files.deleteIfExists(held.path().resolve(name));
+    } catch (IOException e) {
+      throw refused(Reason.UNWRITABLE, path.resolve(name), "cannot be removed: " + reason(e), e);
     }
   }
 

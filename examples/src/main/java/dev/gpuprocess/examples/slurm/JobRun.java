@@ -8,7 +8,9 @@ import dev.gpuprocess.RepeatedSnapshots;
 import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.SnapshotListener;
 import dev.gpuprocess.SnapshotPlan;
+import dev.gpuprocess.cuda.Gpu;
 import dev.gpuprocess.cuda.GpuMap;
+import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageException;
@@ -32,7 +34,6 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Locale;
 import java.util.Optional;
@@ -84,9 +85,7 @@ public final class JobRun {
   private static final Duration DEFAULT_KILL_WAIT = Duration.ofSeconds(30);
   private static final Duration END_GRACE = Duration.ofSeconds(2);
   private static final Duration RETRY = Duration.ofMillis(100);
-  private static final Duration ASK_AGAIN = Duration.ofSeconds(1);
   private static final Duration MEMORY_WAIT = Duration.ofMinutes(2);
-  private static final Duration REQUEUE_WAIT = Duration.ofSeconds(20);
   private static final Duration ALWAYS = Duration.ofDays(3650);
 
   private final GpuCheckpoints machine;
@@ -96,6 +95,7 @@ public final class JobRun {
   private final JobEvents events;
   private final Consumer<String> log;
   private final JobDirectory directory;
+  private final JobQueue queue;
   private final ImageStore store;
   private volatile Duration killWait = DEFAULT_KILL_WAIT;
   private Cancellation dumpCancellation = new Cancellation();
@@ -153,6 +153,7 @@ public final class JobRun {
     this.directory = JobDirectory.open(settings.images(), job, stale);
     stale.forEach(
         path -> log.accept("the images of an earlier job " + job.id() + " are now in " + path));
+    this.queue = new JobQueue(job, scontrol, directory, events, log);
     this.store = machine.store(directory.images());
   }
 
@@ -166,6 +167,14 @@ public final class JobRun {
    * @throws InterruptedException if the thread is interrupted; the command ends with this JVM
    */
   public int run() throws InterruptedException {
+    try {
+      return runToEnd();
+    } finally {
+      queue.setReady();
+    }
+  }
+
+  private int runToEnd() throws InterruptedException {
     OptionalInt finished = directory.finished();
     if (finished.isPresent()) {
       log.accept(
@@ -268,7 +277,7 @@ public final class JobRun {
               return image.launch(
                   RestoreOptions.builder().expectLabel(job.name()).build(),
                   ResumeOptions.builder()
-                      .gpus(GpuMap.automatic())
+                      .gpus(GpuMap.automatic(gpus()))
                       .waitForMemory(MEMORY_WAIT)
                       .build());
             },
@@ -283,6 +292,25 @@ public final class JobRun {
                 used.get(used.size() - 1).directory().getFileName(),
                 since(began)));
     return process;
+  }
+
+  /**
+   * Other GPUs of the node may be those of other jobs, even where they have room. CUDA numbers the
+   * GPUs that this process sees, and so does NVML.
+   */
+  private List<GpuUuid> gpus() {
+    List<GpuUuid> own = new ArrayList<>();
+    List<Gpu> seen = machine.gpus().gpus().orElse(List.of());
+    for (int i = 0; i < seen.size(); i++) {
+      GpuUuid uuid = seen.get(i).uuid();
+      if (job.gpus().contains(Integer.toString(i)) || job.gpus().contains(uuid.text())) {
+        own.add(uuid);
+      }
+    }
+    if (own.isEmpty() && !job.gpus().isEmpty()) {
+      log.accept("may use each GPU that it sees, as NVML does not know those of the job");
+    }
+    return own;
   }
 
   /** The images stay: the command never starts again from its beginning while there are any. */
@@ -301,17 +329,12 @@ public final class JobRun {
               .formatted(failed.size(), String.join(", ", failed), job.id()));
       return NOT_RESTORED;
     }
-    if (!requeue(System.nanoTime() + settings.grace().toNanos())) {
+    if (!queue.requeue(System.nanoTime() + settings.grace().toNanos())) {
       return NOT_RESTORED;
     }
-    // Only a job that is queued can be kept away from nodes.
-    Set<String> nodes = new LinkedHashSet<>(failed);
-    String before = scontrol.job(job).excludedNodes();
-    if (!before.isEmpty()) {
-      nodes.add(before);
-    }
-    log.accept("requeued without %s: %s".formatted(nodes, scontrol.exclude(job, nodes).line()));
-    return awaitTerm();
+    queue.exclude(failed);
+    queue.awaitTerm();
+    return REQUEUED;
   }
 
   /** Returns the nodes that failed: at least this one, even if the records cannot be used. */
@@ -412,7 +435,10 @@ public final class JobRun {
   /** A preemption, the time limit ahead, or {@code scancel -b -s USR1} of the user. */
   private OptionalInt preempt(LaunchedProcess process, JobRecord record, Signalled signal)
       throws InterruptedException {
-    if (!dump(process, signal, settings.grace())) {
+    queue.setBusy();
+    boolean isDumped = dump(process, signal, settings.grace());
+    queue.setReady();
+    if (!isDumped) {
       if (process.exit().isEmpty()) {
         log.accept(resume(process) + "; the images before are kept");
         repeatSnapshots(process);
@@ -420,43 +446,11 @@ public final class JobRun {
       return OptionalInt.empty();
     }
     // Slurm itself requeues only at the end of GraceTime, and not for a time limit.
-    boolean isQueued = record.isRequeued() || requeue(signal.nanos() + settings.grace().toNanos());
-    return OptionalInt.of(isQueued ? awaitTerm() : REQUEUED);
-  }
-
-  private int awaitTerm() throws InterruptedException {
-    boolean unused = events.awaitTerm(REQUEUE_WAIT);
-    return REQUEUED;
-  }
-
-  /**
-   * Puts the job back into the queue. A controller that does not, as while it starts again, gets
-   * the question until the grace is over: a job that ends is not requeued by Slurm.
-   *
-   * @return whether SIGTERM is to be expected
-   */
-  private boolean requeue(long endNanos) throws InterruptedException {
-    while (true) {
-      Scontrol.Answer answer = scontrol.requeue(job);
-      if (answer.done()) {
-        return true;
-      }
-      JobRecord record = scontrol.job(job);
-      if (record.isRequeued()) {
-        return true;
-      }
-      if (!record.mayBeRequeued() || System.nanoTime() - endNanos >= 0) {
-        log.accept(
-            "the job cannot be requeued: %s; do it by hand: scontrol requeue %s"
-                .formatted(answer.line(), job.id()));
-        return false;
-      }
-      log.accept("the job is not requeued yet: " + answer.line());
-      if (events.awaitTerm(ASK_AGAIN)) {
-        requeueAfterLimit(scontrol.job(job));
-        return false;
-      }
+    long end = signal.nanos() + settings.grace().toNanos();
+    if (record.isRequeued() || (queue.awaitOthers(end) && queue.requeue(end))) {
+      queue.awaitTerm();
     }
+    return OptionalInt.of(REQUEUED);
   }
 
   /**
@@ -471,13 +465,13 @@ public final class JobRun {
         log.accept(resume(process) + ", and is left to Slurm");
         return OptionalInt.empty();
       }
-      requeueAfterLimit(scontrol.job(job));
+      queue.requeueAfterLimit(scontrol.job(job));
       return OptionalInt.of(REQUEUED);
     }
     if (record.isRequeued() || record.hasReachedTimeLimit()) {
       boolean isDumped = dump(process, signal, killWait());
       if (isDumped) {
-        requeueAfterLimit(record);
+        queue.requeueAfterLimit(record);
       }
       if (isDumped || record.isRequeued()) {
         endAll(process);
@@ -487,16 +481,6 @@ public final class JobRun {
     endAll(process);
     log.accept("the command was ended with its job");
     return OptionalInt.of(SIGNALLED + SIGTERM);
-  }
-
-  private void requeueAfterLimit(JobRecord record) {
-    if (record.hasReachedTimeLimit() && !record.isRequeued()) {
-      log.accept("after the time limit: " + scontrol.requeue(job).line());
-    } else if (!record.isKnown()) {
-      log.accept(
-          "the controller does not answer; if the job is not requeued: scontrol requeue "
-              + job.id());
-    }
   }
 
   private void endAll(LaunchedProcess process) {

@@ -1,6 +1,8 @@
 package dev.gpuprocess.examples.slurm;
 
+import java.util.List;
 import java.util.Map;
+import java.util.stream.IntStream;
 
 /**
  * The job or task that this process belongs to, as Slurm describes it in the environment.
@@ -11,8 +13,18 @@ import java.util.Map;
  * @param restarts how often the job was requeued before this run
  * @param node the name of this node
  * @param partition the name of its partition; empty if it is not known
+ * @param others the names of the other tasks that {@code srun} has started with this one
+ * @param gpus the GPUs of the node that Slurm has given to it, by the numbers of their device
+ *     files; empty if they are not known
  */
-public record SlurmJob(String id, String name, int restarts, String node, String partition) {
+public record SlurmJob(
+    String id,
+    String name,
+    int restarts,
+    String node,
+    String partition,
+    List<String> others,
+    List<String> gpus) {
 
   /** Steps above this are not of {@code srun}, such as the batch script itself. */
   private static final long LAST_STEP = 0xfffffff0L;
@@ -36,21 +48,39 @@ public record SlurmJob(String id, String name, int restarts, String node, String
     String id = isNumber(array) && isNumber(task) ? array + "_" + task : number;
     String cluster =
         environment.getOrDefault("SLURM_CLUSTER_NAME", "cluster").replaceAll("[^\\w.-]", "_");
-    String restarts = environment.getOrDefault("SLURM_RESTART_COUNT", "");
-    return new SlurmJob(
-        id,
-        cluster + "-" + id + step(environment),
-        isNumber(restarts) ? Integer.parseInt(restarts) : 0,
-        environment.getOrDefault("SLURMD_NODENAME", ""),
-        environment.getOrDefault("SLURM_JOB_PARTITION", ""));
-  }
-
-  private static String step(Map<String, String> environment) {
+    String name = cluster + "-" + id;
+    List<String> others = List.of();
     String step = environment.getOrDefault("SLURM_STEP_ID", "");
     String rank = environment.getOrDefault("SLURM_PROCID", "");
-    return isNumber(step) && isNumber(rank) && Long.parseLong(step) < LAST_STEP
-        ? "-step" + step + "-rank" + rank
-        : "";
+    if (isNumber(step) && isNumber(rank) && Long.parseLong(step) < LAST_STEP) {
+      String tasks = name + "-step" + step + "-rank";
+      name = tasks + rank;
+      others = without(name, tasks, count(environment, "SLURM_STEP_NUM_TASKS"));
+    }
+    return new SlurmJob(
+        id,
+        name,
+        count(environment, "SLURM_RESTART_COUNT"),
+        environment.getOrDefault("SLURMD_NODENAME", ""),
+        environment.getOrDefault("SLURM_JOB_PARTITION", ""),
+        others,
+        gpus(environment.getOrDefault("CUDA_VISIBLE_DEVICES", "")));
+  }
+
+  private static List<String> gpus(String visible) {
+    return visible.isEmpty() ? List.of() : List.of(visible.split(","));
+  }
+
+  private static List<String> without(String name, String tasks, int count) {
+    return IntStream.range(0, count)
+        .mapToObj(rank -> tasks + rank)
+        .filter(task -> !task.equals(name))
+        .toList();
+  }
+
+  private static int count(Map<String, String> environment, String name) {
+    String text = environment.getOrDefault(name, "");
+    return text.matches("\\d{1,6}") ? Integer.parseInt(text) : 0;
   }
 
   private static boolean isNumber(String text) {

@@ -35,7 +35,7 @@ class JobDirectoryTest {
   }
 
   private JobDirectory open(int restarts) {
-    SlurmJob job = new SlurmJob("17", "lab-17", restarts, "node1", "low");
+    SlurmJob job = new SlurmJob("17", "lab-17", restarts, "node1", "low", List.of(), List.of());
     return JobDirectory.open(images, job, new ArrayList<>());
   }
 

@@ -18,7 +18,7 @@ final class JobJvm {
    * STATE SCONTROL}).
    */
   public static void main(String[] arguments) throws InterruptedException {
-    SlurmJob job = new SlurmJob("17", "lab-17", 0, "node1", "low");
+    SlurmJob job = new SlurmJob("17", "lab-17", 0, "node1", "low", List.of(), List.of());
     Path images = Path.of(arguments[1]);
     if (arguments[0].equals("open")) {
       System.out.println(JobDirectory.open(images, job, new ArrayList<>()).output());

@@ -1,5 +1,8 @@
 package dev.gpuprocess.examples.slurm;
 
+import static java.nio.file.attribute.PosixFilePermission.OWNER_EXECUTE;
+import static java.nio.file.attribute.PosixFilePermission.OWNER_READ;
+import static java.nio.file.attribute.PosixFilePermission.OWNER_WRITE;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -38,6 +41,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.OptionalLong;
+import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.TimeUnit;
@@ -97,7 +101,8 @@ class JobRunTest {
   }
 
   private Run begun(GpuCheckpoints machine, int restarts, List<String> command) {
-    SlurmJob job = new SlurmJob("17", "lab-17", restarts, "node" + (restarts + 1), "low");
+    SlurmJob job =
+        new SlurmJob("17", "lab-17", restarts, "node" + (restarts + 1), "low", others, gpus);
     JobRun.Settings settings =
         new JobRun.Settings(directory.resolve("images"), null, PATIENCE, 2, isolated, command);
     JobEvents events = new JobEvents();
@@ -125,6 +130,8 @@ class JobRunTest {
 
   private @Nullable Run first;
   private boolean isolated;
+  private List<String> others = List.of();
+  private List<String> gpus = List.of();
 
   /** Starts a counter as the child of a shell, which ends with a code of its own. */
   private Counter launched(GpuCheckpoints machine, SimulatedDriver driver) {
@@ -459,6 +466,71 @@ class JobRunTest {
     assertEquals(JobRun.REQUEUED, run.await(), log::toString);
     assertEquals(List.of("requeue 17", "requeue 17"), changes(), log::toString);
     assertFalse(isLogged("do it by hand"), log::toString);
+  }
+
+  /** The other GPU of the node is that of another job then, even if it has room. */
+  @Test
+  @SimulatedGpu(gpus = 2)
+  void continuesOnTheGpuThatSlurmHasGivenToIt(GpuCheckpoints machine, SimulatedDriver driver)
+      throws Exception {
+    Counter counter = launched(machine, driver);
+    assertEquals(101, counter.increment());
+    assertEquals(gpu(machine, 0), counter.gpu());
+    for (int restarts = 1; restarts < 3; restarts++) {
+      assertEquals(JobRun.REQUEUED, preempt(), log::toString);
+      gpus = List.of(restarts == 1 ? "1" : gpu(machine, 0));
+      log.removeIf(line -> line.contains("restored process"));
+      first = restored(machine, restarts);
+      assertTrue(Await.until(PATIENCE, this::isRestored), log::toString);
+      assertEquals(101 + restarts, counter.increment());
+      assertEquals(gpu(machine, restarts % 2), counter.gpu(), log::toString);
+    }
+    assertFalse(isLogged("may use each GPU"), log::toString);
+    endCounter(counter);
+    assertEquals(CODE, first().await(), log::toString);
+  }
+
+  private static String gpu(GpuCheckpoints machine, int index) {
+    return machine.gpus().gpus().orElseThrow().get(index).uuid().text();
+  }
+
+  /** A requeue would end the command of a task that is still being dumped. */
+  @Test
+  void isRequeuedWhenTheOtherTasksAreDumpedToo(GpuCheckpoints machine) throws Exception {
+    Path task = otherTask();
+    Run run = launchedSleep(machine);
+    run.events().signalled("USR1");
+    assertTrue(Await.until(PATIENCE, () -> isLogged("waits for the dump of")), log::toString);
+    assertEquals(List.of(), changes(), log::toString);
+    assertEquals("0", Files.readString(directory.resolve("images/lab-17/ready")));
+    Files.writeString(task.resolve("ready"), "0");
+    assertTrue(Await.until(PATIENCE, () -> !changes().isEmpty()), log::toString);
+    run.events().signalled("TERM");
+    assertEquals(JobRun.REQUEUED, run.await(), log::toString);
+    assertEquals(List.of("requeue 17"), changes());
+  }
+
+  @Test
+  void sigtermEndsTheWaitForOtherTasks(GpuCheckpoints machine) throws Exception {
+    Files.writeString(otherTask().resolve("ready"), "0"); // of an earlier run
+    Run run = launchedSleep(machine);
+    assertEquals(JobRun.REQUEUED, preempt(run), log::toString);
+    Run second = restored(machine, 1);
+    assertTrue(Await.until(PATIENCE, this::isRestored), log::toString);
+    second.events().signalled("USR1");
+    assertTrue(Await.until(PATIENCE, () -> isLogged("waits for the dump of")), log::toString);
+    controller.job("COMPLETING", 2);
+    second.events().signalled("TERM");
+    assertEquals(JobRun.REQUEUED, second.await(), log::toString);
+    assertEquals(List.of("requeue 17"), changes(), "another task has requeued the job");
+  }
+
+  private Path otherTask() throws IOException {
+    others = List.of("lab-17-step0-rank1", "never-started");
+    Path task = directory.resolve("images/lab-17-step0-rank1");
+    Files.createDirectories(task);
+    Files.setPosixFilePermissions(task, Set.of(OWNER_READ, OWNER_WRITE, OWNER_EXECUTE));
+    return task;
   }
 
   @Test

@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
 
@@ -29,8 +30,22 @@ class SlurmJobTest {
   void tasksOfSrunHaveDirectoriesOfTheirOwn() {
     Map<String, String> task = Map.of("SLURM_STEP_ID", "0", "SLURM_PROCID", "3");
     assertEquals("lab_.._x-17-step0-rank3", with(task).name());
+    Map<String, String> three = new HashMap<>(task);
+    three.put("SLURM_STEP_NUM_TASKS", "5");
+    assertEquals(
+        List.of("0", "1", "2", "4"),
+        with(three).others().stream()
+            .map(name -> name.replace("lab_.._x-17-step0-rank", ""))
+            .toList());
     Map<String, String> batch = Map.of("SLURM_STEP_ID", "4294967291", "SLURM_PROCID", "0");
     assertEquals("lab_.._x-17", with(batch).name());
+    assertEquals(List.of(), with(batch).others());
+  }
+
+  @Test
+  void knowsItsGpus() {
+    assertEquals(List.of(), with(Map.of()).gpus());
+    assertEquals(List.of("1", "5"), with(Map.of("CUDA_VISIBLE_DEVICES", "1,5")).gpus());
   }
 
   @Test
