@@ -58,7 +58,7 @@ need_programs() {
 
 # --- its directory ---
 
-has_user=yes # whether a user who is not root can run CRIU
+has_user=yes # whether an ordinary user can run CRIU
 constrain=no # whether Slurm limits the devices and the memory of jobs
 declare -A device=([node1]=/dev/zero [node2]=/dev/zero)
 mebibytes=16 # on the GPU, of each trainer
@@ -89,7 +89,7 @@ make_directories() {
     -o "$lab/trainer" "$here/trainer.c" "$workloads/cuda.c" -ldl
 }
 
-# alice is no root, and her CRIU has the capabilities that docs/criu-as-root.md names. Returns 1 if this machine has none for files.
+# alice is an ordinary user, and her CRIU has the capabilities of docs/criu-as-root.md. Returns 1 if files cannot have capabilities here.
 make_user() {
   local criu
   criu=$(readlink -f "$GPUPROCESS_CRIU")

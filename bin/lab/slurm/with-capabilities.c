@@ -1,4 +1,4 @@
-/* Runs CRIU with the capabilities of this file, for a user who is not root. The CRIU that bin/criu installs is a script and can have
+/* Runs CRIU with the capabilities of this file, for an ordinary user. The CRIU that bin/criu installs is a script and can have
  * none itself.
  *
  *   with-capabilities ARGUMENT...    CRIU is the macro of that name */

@@ -61,8 +61,8 @@ final class JobQueue {
   }
 
   /**
-   * Waits until a requeue interrupts no dump of the other tasks of the step. A task that says
-   * nothing, as it was killed, is waited for until the grace is over.
+   * Waits until a requeue interrupts no dump of the other tasks of the step. If a task does not
+   * tell, as it was killed, the wait ends with the grace.
    *
    * @return whether to requeue the job; false if SIGTERM came before that
    */
