@@ -100,9 +100,13 @@ make_user() {
   mkdir -m 1777 "$lab/shared/images"
   chmod 1777 "$lab/shared"
   [ "$LAB_REAL" = yes ] || chmod 1777 "$lab"/gpu-node?/state
-  cp -a "${criu%/*}" "$lab/criu"
-  chmod -R a+rX "$lab/criu"
-  gcc -O2 -Wall -Wextra -Werror -DCRIU="\"$lab/criu/${criu##*/}\"" -o "$lab/criu-of-alice" "$here/with-capabilities.c"
+  if [ "$(head -c 2 "$criu")" = '#!' ]; then
+    cp -a "${criu%/*}" "$lab/criu"
+    chmod -R a+rX "$lab/criu"
+    gcc -O2 -Wall -Wextra -Werror -DCRIU="\"$lab/criu/${criu##*/}\"" -o "$lab/criu-of-alice" "$here/with-capabilities.c"
+  else
+    cp "$criu" "$lab/criu-of-alice"
+  fi
   setcap cap_checkpoint_restore,cap_sys_ptrace,cap_setpcap+eip "$lab/criu-of-alice" 2>/dev/null
 }
 

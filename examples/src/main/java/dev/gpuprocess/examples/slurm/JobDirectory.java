@@ -16,6 +16,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.FileSystemException;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.NotDirectoryException;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
@@ -252,6 +253,8 @@ final class JobDirectory {
         in.readFully(content);
         return Optional.of(new String(content, StandardCharsets.UTF_8));
       }
+    } catch (NoSuchFileException removedAtThisMoment) {
+      return Optional.empty();
     } catch (IOException e) {
       throw refused(
           Reason.UNREADABLE,

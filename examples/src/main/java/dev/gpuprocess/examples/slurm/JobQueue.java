@@ -4,6 +4,7 @@ import dev.gpuprocess.error.GpuCheckpointException;
 import java.time.Duration;
 import java.util.Collection;
 import java.util.LinkedHashSet;
+import java.util.Optional;
 import java.util.Set;
 import java.util.function.Consumer;
 
@@ -15,6 +16,9 @@ final class JobQueue {
 
   private static final Duration ASK_AGAIN = Duration.ofSeconds(1);
   private static final Duration TERM_WAIT = Duration.ofSeconds(20);
+
+  /** Of the time to the time limit: what a requeue needs. */
+  private static final Duration LIMIT_RESERVE = Duration.ofSeconds(15);
 
   private final SlurmJob job;
   private final Scontrol scontrol;
@@ -62,47 +66,64 @@ final class JobQueue {
 
   /**
    * Waits until a requeue interrupts no dump of the other tasks of the step. If a task does not
-   * tell, as it was killed, the wait ends with the grace.
+   * tell, as it was killed, the wait ends with the grace, or shortly before the time limit.
    *
-   * @return whether to requeue the job; false if SIGTERM came before that
+   * @return whether to requeue the job; false if Slurm has ended it before that
    */
   boolean awaitOthers(long endNanos) throws InterruptedException {
+    long end = endNanos;
     for (String task : job.others()) {
-      boolean isLogged = false;
-      while (!isReady(task)) {
-        if (System.nanoTime() - endNanos >= 0) {
-          log.accept("the grace is over, and task %s is not dumped".formatted(task));
+      Optional<String> obstacle = notReady(task);
+      if (obstacle.isPresent()) {
+        log.accept("waits for the dump of task %s (%s)".formatted(task, obstacle.get()));
+        end = beforeTheTimeLimit(endNanos);
+      }
+      while (obstacle.isPresent()) {
+        if (System.nanoTime() - end >= 0) {
+          log.accept("requeues without a dump of task " + task);
           return true;
         }
-        if (!isLogged) {
-          log.accept("waits for the dump of task " + task);
-          isLogged = true;
-        }
-        if (hasSigterm()) {
+        if (isEnded(ASK_AGAIN)) {
           return false;
         }
+        obstacle = notReady(task);
       }
     }
     return true;
   }
 
-  private boolean isReady(String task) {
+  private Optional<String> notReady(String task) {
     try {
-      return directory.isReady(task, job.restarts());
+      return directory.isReady(task, job.restarts())
+          ? Optional.empty()
+          : Optional.of("it has not told that it is ready");
     } catch (GpuCheckpointException e) {
-      log.accept("does not wait for task %s: %s".formatted(task, e.getMessage()));
-      return true;
+      return Optional.of(String.valueOf(e.getMessage()));
     }
+  }
+
+  private long beforeTheTimeLimit(long endNanos) {
+    long now = System.nanoTime();
+    return scontrol
+        .job(job)
+        .timeLeft()
+        .map(left -> Math.min(endNanos - now, left.minus(LIMIT_RESERVE).toNanos()) + now)
+        .orElse(endNanos);
   }
 
   /**
    * Requeues the job. A controller that does not, as while it starts again, gets the question until
-   * the grace is over: a job that ends is not requeued by Slurm.
+   * the grace is over: a job that ends is not requeued by Slurm. A job that was cancelled is not
+   * requeued, nor one that another task has requeued, which may run again elsewhere.
    *
    * @return whether SIGTERM is to be expected
    */
   boolean requeue(long endNanos) throws InterruptedException {
-    while (true) {
+    Duration pause = Duration.ZERO;
+    while (!isEnded(pause)) {
+      if (scontrol.job(job).isRequeued()) {
+        return true;
+      }
       Scontrol.Answer answer = scontrol.requeue(job);
       if (answer.done()) {
         return true;
@@ -118,18 +139,22 @@ final class JobQueue {
         return false;
       }
       log.accept("the job is not requeued yet: " + answer.line());
-      if (hasSigterm()) {
-        return false;
-      }
+      pause = ASK_AGAIN;
     }
+    return false;
   }
 
-  private boolean hasSigterm() throws InterruptedException {
-    boolean came = events.awaitTerm(ASK_AGAIN);
-    if (came) {
-      requeueAfterLimit(scontrol.job(job));
+  /** Returns whether Slurm ends the job; a SIGTERM of a user does not count. */
+  private boolean isEnded(Duration wait) throws InterruptedException {
+    if (!events.awaitTerm(wait)) {
+      return false;
     }
-    return came;
+    JobRecord record = scontrol.job(job);
+    if (record.isRunning()) {
+      return false;
+    }
+    requeueAfterLimit(record);
+    return true;
   }
 
   /** Requeues a job that Slurm ends at its time limit; it may refuse that. */

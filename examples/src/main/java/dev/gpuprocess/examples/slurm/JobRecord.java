@@ -1,6 +1,11 @@
 package dev.gpuprocess.examples.slurm;
 
+import java.time.Duration;
+import java.time.LocalDateTime;
+import java.time.ZoneId;
+import java.time.format.DateTimeParseException;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 
 /**
@@ -48,6 +53,16 @@ record JobRecord(SlurmJob job, Map<String, String> fields) {
   boolean hasReachedTimeLimit() {
     return fields.getOrDefault("JobState", "").equals("TIMEOUT")
         || fields.getOrDefault("Reason", "").equals("TimeLimit");
+  }
+
+  /** Returns the time to its time limit; empty if it has none, or if that is not known. */
+  Optional<Duration> timeLeft() {
+    try {
+      LocalDateTime end = LocalDateTime.parse(fields.getOrDefault("EndTime", ""));
+      return Optional.of(Duration.between(LocalDateTime.now(ZoneId.systemDefault()), end));
+    } catch (DateTimeParseException e) {
+      return Optional.empty(); // Slurm writes Unknown
+    }
   }
 
   /** Returns the nodes that the job must not run on, as Slurm writes them. */

@@ -8,8 +8,8 @@ import dev.gpuprocess.RepeatedSnapshots;
 import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.SnapshotListener;
 import dev.gpuprocess.SnapshotPlan;
-import dev.gpuprocess.cuda.Gpu;
 import dev.gpuprocess.cuda.GpuMap;
+import dev.gpuprocess.cuda.GpuReading;
 import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.GpuCheckpointException;
@@ -300,10 +300,12 @@ public final class JobRun {
    */
   private List<GpuUuid> gpus() {
     List<GpuUuid> own = new ArrayList<>();
-    List<Gpu> seen = machine.gpus().gpus().orElse(List.of());
-    for (int i = 0; i < seen.size(); i++) {
-      GpuUuid uuid = seen.get(i).uuid();
-      if (job.gpus().contains(Integer.toString(i)) || job.gpus().contains(uuid.text())) {
+    GpuReading seen =
+        machine.gpus().read().orElseGet(() -> new GpuReading(List.of(), List.of("no NVML")));
+    for (int i = 0; i < seen.gpus().size(); i++) {
+      GpuUuid uuid = seen.gpus().get(i).uuid();
+      boolean isNumbered = seen.unreadable().isEmpty() && job.gpus().contains(Integer.toString(i));
+      if (isNumbered || job.gpus().contains(uuid.text())) {
         own.add(uuid);
       }
     }
@@ -329,7 +331,11 @@ public final class JobRun {
               .formatted(failed.size(), String.join(", ", failed), job.id()));
       return NOT_RESTORED;
     }
-    if (!queue.requeue(System.nanoTime() + settings.grace().toNanos())) {
+    queue.setReady();
+    long end = System.nanoTime() + settings.grace().toNanos();
+    // Other tasks are being dumped only then.
+    boolean isPreempted = scontrol.job(job).isPreempted();
+    if ((isPreempted && !queue.awaitOthers(end)) || !queue.requeue(end)) {
       return NOT_RESTORED;
     }
     queue.exclude(failed);
@@ -396,12 +402,14 @@ public final class JobRun {
       if (!(event instanceof Signalled signal)) {
         return ended(process);
       }
+      boolean isTerm = signal.name().equals("TERM");
+      if (!isTerm) {
+        queue.setBusy();
+      }
       JobRecord record = scontrol.job(job);
       log.accept("SIG%s; the job is %s".formatted(signal.name(), record.state()));
       OptionalInt code =
-          signal.name().equals("TERM")
-              ? terminate(process, record, signal)
-              : preempt(process, record, signal);
+          isTerm ? terminate(process, record, signal) : preempt(process, record, signal);
       if (code.isPresent()) {
         return code.getAsInt();
       }
@@ -435,9 +443,10 @@ public final class JobRun {
   /** A preemption, the time limit ahead, or {@code scancel -b -s USR1} of the user. */
   private OptionalInt preempt(LaunchedProcess process, JobRecord record, Signalled signal)
       throws InterruptedException {
-    queue.setBusy();
     boolean isDumped = dump(process, signal, settings.grace());
-    queue.setReady();
+    if (isDumped || process.exit().isEmpty()) {
+      queue.setReady(); // otherwise when its end is recorded
+    }
     if (!isDumped) {
       if (process.exit().isEmpty()) {
         log.accept(resume(process) + "; the images before are kept");

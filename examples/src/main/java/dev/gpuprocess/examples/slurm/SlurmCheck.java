@@ -96,6 +96,15 @@ public final class SlurmCheck {
         "ProctrackType",
         track + (track.equals("proctrack/cgroup") ? "" : ": processes can escape the job"),
         "set ProctrackType=proctrack/cgroup");
+    boolean limited = config.getOrDefault("ConstrainDevices", "").equals("yes");
+    decide(
+        limited,
+        Severity.WARNING,
+        "ConstrainDevices",
+        limited
+            ? "a job can use its own GPUs alone"
+            : "a job can use each GPU of its node; if the GPUs that it used are not known, it is not restored on a node with more GPUs than its own",
+        "set TaskPlugin=task/cgroup, and ConstrainDevices=yes in cgroup.conf");
     String preempt = config.getOrDefault("PreemptType", "");
     decide(
         !preempt.endsWith("/none"),

@@ -36,6 +36,8 @@ import java.lang.reflect.Proxy;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.time.LocalDateTime;
+import java.time.ZoneId;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
@@ -172,11 +174,17 @@ class JobRunTest {
   }
 
   private int preempt(Run run) throws Exception {
+    int before = changes().size();
     run.events().signalled("USR1");
+    return ended(run, before);
+  }
+
+  /** Sends the signal that follows a requeue. */
+  private int ended(Run run, int changesBefore) throws Exception {
     assertTrue(
-        Await.until(PATIENCE, () -> run.code().isDone() || changes().contains("requeue 17")),
+        Await.until(PATIENCE, () -> run.code().isDone() || changes().size() > changesBefore),
         log::toString);
-    run.events().signalled("TERM"); // as Slurm does
+    run.events().signalled("TERM");
     return run.await();
   }
 
@@ -525,6 +533,43 @@ class JobRunTest {
     assertEquals(List.of("requeue 17"), changes(), "another task has requeued the job");
   }
 
+  /** At the time limit Slurm does not requeue a job. */
+  @Test
+  void waitForOtherTasksEndsBeforeTheTimeLimit(GpuCheckpoints machine) throws Exception {
+    otherTask();
+    Run run = launchedSleep(machine);
+    LocalDateTime end = LocalDateTime.now(ZoneId.systemDefault()).plusSeconds(10).withNano(0);
+    controller.job("RUNNING", 0, "Requeue=1 PreemptTime=None EndTime=" + end);
+    assertEquals(JobRun.REQUEUED, preempt(run), log::toString);
+    assertLogged("requeues without a dump of task lab-17-step0-rank1");
+  }
+
+  /** Slurm would start it again. */
+  @Test
+  void jobThatIsCancelledDuringItsDumpIsNotRequeued(GpuCheckpoints machine) throws Exception {
+    Run run = launchedSleep(machine);
+    controller.job("COMPLETING", 0);
+    run.events().signalled("USR1");
+    run.events().signalled("TERM");
+    assertEquals(JobRun.REQUEUED, run.await(), log::toString);
+    assertEquals(List.of(), changes(), log::toString);
+    assertEquals(1, store(machine).list().size(), log::toString);
+  }
+
+  /** It may run on another node already. */
+  @Test
+  void jobThatAnotherTaskHasRequeuedIsNotRequeuedAgain(GpuCheckpoints machine) throws Exception {
+    Path task = otherTask();
+    Run run = launchedSleep(machine);
+    run.events().signalled("USR1");
+    assertTrue(Await.until(PATIENCE, () -> isLogged("waits for the dump of")), log::toString);
+    controller.job("RUNNING", 1);
+    Files.writeString(task.resolve("ready"), "0");
+    assertTrue(Await.until(PATIENCE, () -> run.code().isDone()), log::toString);
+    assertEquals(JobRun.REQUEUED, run.await(), log::toString);
+    assertEquals(List.of(), changes(), log::toString);
+  }
+
   private Path otherTask() throws IOException {
     others = List.of("lab-17-step0-rank1", "never-started");
     Path task = directory.resolve("images/lab-17-step0-rank1");
@@ -595,8 +640,7 @@ class JobRunTest {
       throws Exception {
     Run run = dumpedByUncertainCriu(machine);
     Signal.send("KILL", launchedPid());
-    run.events().signalled("TERM");
-    assertEquals(JobRun.REQUEUED, run.await(), log::toString);
+    assertEquals(JobRun.REQUEUED, ended(run, 0), log::toString);
     assertEquals(List.of("requeue 17"), changes(), log::toString);
     assertEquals(1, store(machine).list().size(), log::toString);
     assertFalse(Files.exists(directory.resolve("images/lab-17/finished")), log::toString);
@@ -660,6 +704,7 @@ class JobRunTest {
     assertEquals("PROBLEM", String.valueOf(found.get("PreemptMode")));
     assertEquals("PROBLEM", String.valueOf(found.get("GraceTime")));
     assertEquals("WARNING", String.valueOf(found.get("ProctrackType")));
+    assertEquals("WARNING", String.valueOf(found.get("ConstrainDevices")));
     assertEquals("WARNING", String.valueOf(found.get("PreemptType")));
     assertEquals("WARNING", String.valueOf(found.get("signals")));
     try (Stream<Path> files = Files.list(directory.resolve("images"))) {
