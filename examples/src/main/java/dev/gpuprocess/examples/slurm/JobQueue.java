@@ -17,9 +17,6 @@ final class JobQueue {
   private static final Duration ASK_AGAIN = Duration.ofSeconds(1);
   private static final Duration TERM_WAIT = Duration.ofSeconds(20);
 
-  /** Of the time to the time limit: what a requeue needs. */
-  private static final Duration LIMIT_RESERVE = Duration.ofSeconds(15);
-
   private final SlurmJob job;
   private final Scontrol scontrol;
   private final JobDirectory directory;
@@ -102,12 +99,13 @@ final class JobQueue {
     }
   }
 
+  /** A quarter of the time until Slurm ends the job is left for the requeue. */
   private long beforeTheTimeLimit(long endNanos) {
     long now = System.nanoTime();
     return scontrol
         .job(job)
         .timeLeft()
-        .map(left -> Math.min(endNanos - now, left.minus(LIMIT_RESERVE).toNanos()) + now)
+        .map(left -> Math.min(endNanos - now, left.toNanos() / 4 * 3) + now)
         .orElse(endNanos);
   }
 

@@ -55,7 +55,10 @@ record JobRecord(SlurmJob job, Map<String, String> fields) {
         || fields.getOrDefault("Reason", "").equals("TimeLimit");
   }
 
-  /** Returns the time to its time limit; empty if it has none, or if that is not known. */
+  /**
+   * Returns the time until Slurm ends it, at its time limit or at the end of the grace of a
+   * preemption; empty if there is none, or if it is not known.
+   */
   Optional<Duration> timeLeft() {
     try {
       LocalDateTime end = LocalDateTime.parse(fields.getOrDefault("EndTime", ""));
