@@ -127,7 +127,11 @@ public final class LibCuda implements CudaDriver {
         cuda -> {
           Pointer args = zeroed(cuda, ARGS_BYTES);
           args.putInt(0, timeoutMs);
-          return cuda.cuCheckpointProcessLock(pid, args);
+          try {
+            return cuda.cuCheckpointProcessLock(pid, args);
+          } finally {
+            Reference.reachabilityFence(args);
+          }
         });
   }
 
@@ -168,8 +172,9 @@ public final class LibCuda implements CudaDriver {
     try {
       return cuda.cuCheckpointProcessRestore(pid, args);
     } finally {
-      // The struct has only the address of the block, which could be collected.
+      // A call does not keep the memory of its arguments from being collected.
       Reference.reachabilityFence(block);
+      Reference.reachabilityFence(args);
     }
   }
 

@@ -5,16 +5,14 @@ import dev.gpuprocess.cuda.GpuInventory;
 import dev.gpuprocess.cuda.GpuReading;
 import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.error.MachineUnfitException;
+import dev.gpuprocess.internal.linux.NativeMemory;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 import java.util.OptionalLong;
-import jnr.ffi.Memory;
 import jnr.ffi.Pointer;
-import jnr.ffi.Runtime;
-import jnr.ffi.annotations.In;
 import jnr.ffi.annotations.Out;
 import jnr.ffi.byref.IntByReference;
 import jnr.ffi.byref.PointerByReference;
@@ -136,8 +134,10 @@ public final class LibNvml implements GpuInventory {
   private static Gpu readGpu(NvmlFunctions nvml, Pointer device, GpuUuid uuid) throws NvmlFailure {
     byte[] name = new byte[TEXT_BYTES];
     check("nvmlDeviceGetName", nvml.nvmlDeviceGetName(device, name, TEXT_BYTES));
-    Pointer memory = Memory.allocateDirect(Runtime.getRuntime(nvml), MEMORY_BYTES, true);
-    check("nvmlDeviceGetMemoryInfo", nvml.nvmlDeviceGetMemoryInfo(device, memory));
+    NativeMemory memory = NativeMemory.of(MEMORY_BYTES);
+    check(
+        "nvmlDeviceGetMemoryInfo",
+        (int) memory.with(address -> nvml.nvmlDeviceGetMemoryInfo(device, address)));
     long total = memory.getLong(0);
     long free = memory.getLong(8);
     if (free < 0 || free > total) {
@@ -150,15 +150,17 @@ public final class LibNvml implements GpuInventory {
     // The number of processes may grow between two calls, so the call is repeated until they fit.
     int capacity = 16;
     while (true) {
-      Pointer infos =
-          Memory.allocateDirect(Runtime.getRuntime(nvml), capacity * PROCESS_BYTES, true);
+      NativeMemory infos = NativeMemory.of(capacity * PROCESS_BYTES);
       IntByReference count = new IntByReference(capacity);
-      int code = nvml.nvmlDeviceGetComputeRunningProcesses_v3(device, count, infos);
+      int code =
+          (int)
+              infos.with(
+                  address -> nvml.nvmlDeviceGetComputeRunningProcesses_v3(device, count, address));
       if (code != INSUFFICIENT_SIZE) {
         check("nvmlDeviceGetComputeRunningProcesses_v3", code);
         List<Gpu.User> users = new ArrayList<>();
         for (int i = 0; i < count.intValue(); i++) {
-          long at = (long) i * PROCESS_BYTES;
+          int at = i * PROCESS_BYTES;
           // NVML_VALUE_NOT_AVAILABLE is all ones.
           long bytes = infos.getLong(at + 8);
           users.add(
@@ -208,9 +210,8 @@ public final class LibNvml implements GpuInventory {
 
     int nvmlDeviceGetName(Pointer device, @Out byte[] name, int length);
 
-    int nvmlDeviceGetMemoryInfo(Pointer device, @Out Pointer memory);
+    int nvmlDeviceGetMemoryInfo(Pointer device, long memory);
 
-    int nvmlDeviceGetComputeRunningProcesses_v3(
-        Pointer device, IntByReference count, @In @Out @Nullable Pointer infos);
+    int nvmlDeviceGetComputeRunningProcesses_v3(Pointer device, IntByReference count, long infos);
   }
 }

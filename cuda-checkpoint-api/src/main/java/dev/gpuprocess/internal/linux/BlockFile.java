@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.linux;
 
+import java.lang.ref.Reference;
 import java.nio.file.FileSystemException;
 import java.nio.file.Path;
 import java.util.concurrent.locks.ReentrantReadWriteLock;
@@ -171,6 +172,7 @@ public final class BlockFile implements AutoCloseable {
     try {
       writeAll(from, count, offset);
     } finally {
+      Reference.reachabilityFence(from);
       endUse();
     }
   }
@@ -227,6 +229,7 @@ public final class BlockFile implements AutoCloseable {
     try {
       readAll(to, count, offset);
     } finally {
+      Reference.reachabilityFence(to);
       endUse();
     }
   }

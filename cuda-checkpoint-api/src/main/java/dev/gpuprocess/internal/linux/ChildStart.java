@@ -101,7 +101,11 @@ public final class ChildStart {
       }
     } finally {
       c.posix_spawn_file_actions_destroy(actions);
+      // A call does not keep the memory of its arguments from being collected.
+      Reference.reachabilityFence(actions);
+      Reference.reachabilityFence(attributes);
       Reference.reachabilityFence(strings);
+      Reference.reachabilityFence(environment);
     }
     return pid[0];
   }
@@ -124,10 +128,14 @@ public final class ChildStart {
   private static void describeSignals(SpawnFunctions c, Pointer attributes)
       throws NativeCallException {
     Pointer signals = allocate(SIGNAL_SET_BYTES);
-    Libc.check(c.sigemptyset(signals), "sigemptyset");
-    checkAnswer(c.posix_spawnattr_setsigmask(attributes, signals), "setsigmask");
-    Libc.check(c.sigfillset(signals), "sigfillset");
-    checkAnswer(c.posix_spawnattr_setsigdefault(attributes, signals), "setsigdefault");
+    try {
+      Libc.check(c.sigemptyset(signals), "sigemptyset");
+      checkAnswer(c.posix_spawnattr_setsigmask(attributes, signals), "setsigmask");
+      Libc.check(c.sigfillset(signals), "sigfillset");
+      checkAnswer(c.posix_spawnattr_setsigdefault(attributes, signals), "setsigdefault");
+    } finally {
+      Reference.reachabilityFence(signals);
+    }
     checkAnswer(
         c.posix_spawnattr_setflags(attributes, (short) (SETSIGDEF | SETSIGMASK | SETSID)),
         "setflags");

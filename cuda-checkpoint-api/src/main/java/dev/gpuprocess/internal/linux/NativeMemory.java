@@ -8,7 +8,9 @@ import jnr.ffi.Runtime;
 
 /**
  * Memory outside of the Java heap, for calls that take addresses. It is freed when this object is
- * no longer reachable. Not safe for use by several threads.
+ * no longer reachable, which it may be at the begin of its last call: JNR keeps neither the memory
+ * of a pointer while it copies, nor that of an argument while a function runs. So each method keeps
+ * this object reachable to its end. Not safe for use by several threads.
  */
 public final class NativeMemory {
 
@@ -39,13 +41,13 @@ public final class NativeMemory {
   /** Reads a part. */
   public byte[] read(int offset, int length) {
     byte[] copy = new byte[length];
-    memory.get(offset, copy, 0, length);
+    read(offset, copy, 0, length);
     return copy;
   }
 
   /** Reads a part into an array. */
   void read(int offset, byte[] to, int at, int length) {
-    memory.get(offset, to, at, length);
+    use(() -> memory.get(offset, to, at, length));
   }
 
   /** Writes a part. */
@@ -55,27 +57,35 @@ public final class NativeMemory {
 
   /** Writes a part of an array. */
   void write(int offset, byte[] from, int at, int length) {
-    memory.put(offset, from, at, length);
+    use(() -> memory.put(offset, from, at, length));
   }
 
   /** Reads a {@code long}. */
   public long getLong(int offset) {
-    return memory.getLong(offset);
+    return with(address -> memory.getLong(offset));
   }
 
   /** Reads an {@code int}. */
   public int getInt(int offset) {
-    return memory.getInt(offset);
+    return (int) with(address -> memory.getInt(offset));
   }
 
   /** Writes an {@code int}. */
   void putInt(int offset, int value) {
-    memory.putInt(offset, value);
+    use(() -> memory.putInt(offset, value));
   }
 
   /** Writes a {@code long}. */
   public void putLong(int offset, long value) {
-    memory.putLong(offset, value);
+    use(() -> memory.putLong(offset, value));
+  }
+
+  private void use(Runnable use) {
+    try {
+      use.run();
+    } finally {
+      Reference.reachabilityFence(this);
+    }
   }
 
   /**

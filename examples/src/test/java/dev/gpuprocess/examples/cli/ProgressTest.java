@@ -125,7 +125,7 @@ class ProgressTest {
     String shown = output(suspend);
     // A carriage return ends a line here, too.
     assertTrue(shown.lines().anyMatch(each -> each.matches("checkpoint .* s left *")), shown);
-    assertTrue(shown.lines().anyMatch(each -> each.matches("checkpoint .* MiB/s")), shown);
+    assertTrue(shown.lines().anyMatch(each -> each.matches("checkpoint .* [MG]iB/s")), shown);
     String last = shown.lines().filter(each -> !each.isBlank()).reduce((a, b) -> b).orElseThrow();
     assertTrue(last.startsWith("process " + counter.pid() + ": running -> checkpointed"), shown);
     String plain = output(started("sh", "-c", command + " resume " + counter.pid()));
