@@ -11,11 +11,11 @@ import dev.gpuprocess.error.MachineUnfitException;
 import dev.gpuprocess.internal.launch.CudaCall;
 import dev.gpuprocess.internal.launch.CudaCall.Answer;
 import dev.gpuprocess.internal.launch.CudaJobFile;
+import dev.gpuprocess.internal.linux.NativeMemory;
 import dev.gpuprocess.internal.linux.OpenedFile;
 import dev.gpuprocess.internal.proc.ProcessUnreadableException;
 import dev.gpuprocess.internal.text.Printable;
 import java.io.IOException;
-import java.lang.ref.Reference;
 import java.nio.ByteBuffer;
 import java.nio.file.FileSystemException;
 import java.nio.file.Path;
@@ -24,10 +24,6 @@ import java.util.Optional;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.ToIntBiFunction;
 import java.util.function.ToIntFunction;
-import jnr.ffi.Memory;
-import jnr.ffi.Pointer;
-import jnr.ffi.Runtime;
-import jnr.ffi.annotations.In;
 import jnr.ffi.annotations.Out;
 import jnr.ffi.byref.IntByReference;
 import jnr.ffi.byref.PointerByReference;
@@ -48,8 +44,9 @@ public final class LibCuda implements CudaDriver {
   /** Every argument struct of the checkpoint functions is this long; reserved bytes are zero. */
   private static final int ARGS_BYTES = 64;
 
+  private static final long NO_ARGS = 0;
+
   private static final int PAIR_BYTES = 32;
-  private static final int UUID_BYTES = 16;
 
   private final NativeLibrary<CudaFunctions> library;
   private final Map<Integer, CudaResult> results = new ConcurrentHashMap<>();
@@ -125,13 +122,9 @@ public final class LibCuda implements CudaDriver {
         timeoutMs,
         Map.of(),
         cuda -> {
-          Pointer args = zeroed(cuda, ARGS_BYTES);
+          NativeMemory args = NativeMemory.of(ARGS_BYTES);
           args.putInt(0, timeoutMs);
-          try {
-            return cuda.cuCheckpointProcessLock(pid, args);
-          } finally {
-            Reference.reachabilityFence(args);
-          }
+          return (int) args.with(address -> cuda.cuCheckpointProcessLock(pid, address));
         });
   }
 
@@ -142,7 +135,7 @@ public final class LibCuda implements CudaDriver {
         pid,
         0,
         Map.of(),
-        cuda -> cuda.cuCheckpointProcessCheckpoint(pid, null));
+        cuda -> cuda.cuCheckpointProcessCheckpoint(pid, NO_ARGS));
   }
 
   @Override
@@ -154,28 +147,28 @@ public final class LibCuda implements CudaDriver {
         pairs,
         cuda ->
             pairs.isEmpty()
-                ? cuda.cuCheckpointProcessRestore(pid, null)
+                ? cuda.cuCheckpointProcessRestore(pid, NO_ARGS)
                 : restoreElsewhere(cuda, pid, pairs));
   }
 
+  /** Returns an array of {@code CUcheckpointGpuPair}. */
+  private static byte[] bytes(Map<GpuUuid, GpuUuid> pairs) {
+    ByteBuffer all = ByteBuffer.allocate(PAIR_BYTES * pairs.size());
+    pairs.forEach((from, to) -> all.put(from.bytes()).put(to.bytes()));
+    return all.array();
+  }
+
   private static int restoreElsewhere(CudaFunctions cuda, int pid, Map<GpuUuid, GpuUuid> pairs) {
-    Pointer block = zeroed(cuda, PAIR_BYTES * pairs.size());
-    long at = 0;
-    for (Map.Entry<GpuUuid, GpuUuid> pair : pairs.entrySet()) {
-      block.put(at, pair.getKey().bytes(), 0, UUID_BYTES);
-      block.put(at + UUID_BYTES, pair.getValue().bytes(), 0, UUID_BYTES);
-      at += PAIR_BYTES;
-    }
-    Pointer args = zeroed(cuda, ARGS_BYTES);
-    args.putPointer(0, block);
-    args.putInt(8, pairs.size());
-    try {
-      return cuda.cuCheckpointProcessRestore(pid, args);
-    } finally {
-      // A call does not keep the memory of its arguments from being collected.
-      Reference.reachabilityFence(block);
-      Reference.reachabilityFence(args);
-    }
+    NativeMemory block = NativeMemory.of(PAIR_BYTES * pairs.size());
+    block.write(0, bytes(pairs));
+    NativeMemory args = NativeMemory.of(ARGS_BYTES);
+    return (int)
+        block.with(
+            first -> {
+              args.putLong(0, first);
+              args.putInt(8, pairs.size());
+              return args.with(address -> cuda.cuCheckpointProcessRestore(pid, address));
+            });
   }
 
   @Override
@@ -185,7 +178,7 @@ public final class LibCuda implements CudaDriver {
         pid,
         0,
         Map.of(),
-        cuda -> cuda.cuCheckpointProcessUnlock(pid, null));
+        cuda -> cuda.cuCheckpointProcessUnlock(pid, NO_ARGS));
   }
 
   private Answer read(
@@ -221,8 +214,6 @@ public final class LibCuda implements CudaDriver {
     if (!keepsJobFiles()) {
       return Optional.empty();
     }
-    ByteBuffer all = ByteBuffer.allocate(PAIR_BYTES * pairs.size());
-    pairs.forEach((from, to) -> all.put(from.bytes()).put(to.bytes()));
     try {
       Optional<OpenedFile> jobFile = jobFile(pid);
       if (jobFile.isEmpty()) {
@@ -231,7 +222,7 @@ public final class LibCuda implements CudaDriver {
       try (OpenedFile opened = jobFile.get()) {
         return Optional.of(
             CudaCall.make(
-                opened.descriptor(), library.toString(), function, pid, timeoutMs, all.array()));
+                opened.descriptor(), library.toString(), function, pid, timeoutMs, bytes(pairs)));
       }
     } catch (IOException e) {
       throw new MachineUnfitException(
@@ -311,12 +302,6 @@ public final class LibCuda implements CudaDriver {
         cause);
   }
 
-  private static Pointer zeroed(CudaFunctions cuda, int bytes) {
-    Pointer block = Memory.allocateDirect(Runtime.getRuntime(cuda), bytes, true);
-    block.setMemory(0, bytes, (byte) 0);
-    return block;
-  }
-
   /** The functions as {@code cuda.h} declares them, for JNR, which needs a public interface. */
   public interface CudaFunctions {
 
@@ -330,12 +315,12 @@ public final class LibCuda implements CudaDriver {
 
     int cuCheckpointProcessGetRestoreThreadId(int pid, @Out IntByReference tid);
 
-    int cuCheckpointProcessLock(int pid, @In @Nullable Pointer args);
+    int cuCheckpointProcessLock(int pid, long args);
 
-    int cuCheckpointProcessCheckpoint(int pid, @In @Nullable Pointer args);
+    int cuCheckpointProcessCheckpoint(int pid, long args);
 
-    int cuCheckpointProcessRestore(int pid, @In @Nullable Pointer args);
+    int cuCheckpointProcessRestore(int pid, long args);
 
-    int cuCheckpointProcessUnlock(int pid, @In @Nullable Pointer args);
+    int cuCheckpointProcessUnlock(int pid, long args);
   }
 }

@@ -71,7 +71,7 @@ public final class NativeMemory {
   }
 
   /** Writes an {@code int}. */
-  void putInt(int offset, int value) {
+  public void putInt(int offset, int value) {
     use(() -> memory.putInt(offset, value));
   }
 
