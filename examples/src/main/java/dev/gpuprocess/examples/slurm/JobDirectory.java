@@ -240,9 +240,6 @@ final class JobDirectory {
     Path shown = path.resolve(name);
     try (PinnedDirectory held = pin()) {
       Path file = held.path().resolve(name);
-      if (Files.notExists(file, NOFOLLOW_LINKS)) {
-        return Optional.empty();
-      }
       try (RandomAccessFile in = Descriptors.readRegular(file)) {
         requireOurs(shown, Ownership.of(file));
         if (in.length() > MOST_BYTES) {
@@ -252,9 +249,9 @@ final class JobDirectory {
         byte[] content = new byte[(int) in.length()];
         in.readFully(content);
         return Optional.of(new String(content, StandardCharsets.UTF_8));
+      } catch (NoSuchFileException none) {
+        return Optional.empty();
       }
-    } catch (NoSuchFileException removedAtThisMoment) {
-      return Optional.empty();
     } catch (IOException e) {
       throw refused(
           Reason.UNREADABLE,

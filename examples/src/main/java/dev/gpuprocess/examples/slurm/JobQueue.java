@@ -37,31 +37,6 @@ final class JobQueue {
   }
 
   /**
-   * Tells the other tasks of the step that this one has been dumped, has ended, or cannot be
-   * dumped.
-   */
-  void setReady() {
-    if (!job.others().isEmpty()) {
-      record(() -> directory.recordReady(job.restarts()));
-    }
-  }
-
-  /** Tells the other tasks of the step that this one is going to be dumped. */
-  void setBusy() {
-    if (!job.others().isEmpty()) {
-      record(directory::clearReady);
-    }
-  }
-
-  private void record(Runnable step) {
-    try {
-      step.run();
-    } catch (GpuCheckpointException e) {
-      log.accept("the other tasks may wait for this one, or not: " + e.getMessage());
-    }
-  }
-
-  /**
    * Waits until a requeue interrupts no dump of the other tasks of the step. If a task does not
    * tell, as it was killed, the wait ends with the grace, or shortly before the time limit.
    *

@@ -170,7 +170,7 @@ public final class JobRun {
     try {
       return runToEnd();
     } finally {
-      queue.setReady();
+      setReady(true);
     }
   }
 
@@ -331,7 +331,7 @@ public final class JobRun {
               .formatted(failed.size(), String.join(", ", failed), job.id()));
       return NOT_RESTORED;
     }
-    queue.setReady();
+    setReady(true);
     long end = System.nanoTime() + settings.grace().toNanos();
     // Other tasks are being dumped only then.
     boolean isPreempted = scontrol.job(job).isPreempted();
@@ -359,6 +359,18 @@ public final class JobRun {
       step.run();
     } catch (GpuCheckpointException e) {
       log.accept("%s: %s".formatted(otherwise, e.getMessage()));
+    }
+  }
+
+  /**
+   * Tells the other tasks of the step whether a requeue interrupts a dump of this one. It does not
+   * if the command is in an image, has ended, or cannot be dumped.
+   */
+  private void setReady(boolean isReady) {
+    if (!job.others().isEmpty()) {
+      record(
+          "the other tasks may wait for this one, or not",
+          isReady ? () -> directory.recordReady(job.restarts()) : directory::clearReady);
     }
   }
 
@@ -404,7 +416,7 @@ public final class JobRun {
       }
       boolean isTerm = signal.name().equals("TERM");
       if (!isTerm) {
-        queue.setBusy();
+        setReady(false);
       }
       JobRecord record = scontrol.job(job);
       log.accept("SIG%s; the job is %s".formatted(signal.name(), record.state()));
@@ -445,7 +457,7 @@ public final class JobRun {
       throws InterruptedException {
     boolean isDumped = dump(process, signal, settings.grace());
     if (isDumped || process.exit().isEmpty()) {
-      queue.setReady(); // otherwise when its end is recorded
+      setReady(true); // otherwise when its end is recorded
     }
     if (!isDumped) {
       if (process.exit().isEmpty()) {

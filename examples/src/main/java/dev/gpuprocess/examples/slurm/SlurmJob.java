@@ -14,8 +14,8 @@ import java.util.stream.IntStream;
  * @param node the name of this node
  * @param partition the name of its partition; empty if it is not known
  * @param others the names of the other tasks that {@code srun} has started with this one
- * @param gpus the GPUs of the node that Slurm has given to it, by the numbers of their device
- *     files; empty if they are not known
+ * @param gpus the GPUs that Slurm has given to it, as {@code CUDA_VISIBLE_DEVICES} names them: by
+ *     number, from 0 for the first that the job sees, or by UUID; empty for all that it sees
  */
 public record SlurmJob(
     String id,

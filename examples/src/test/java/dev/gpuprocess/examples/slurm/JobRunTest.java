@@ -507,14 +507,11 @@ class JobRunTest {
   void isRequeuedWhenTheOtherTasksAreDumpedToo(GpuCheckpoints machine) throws Exception {
     Path task = otherTask();
     Run run = launchedSleep(machine);
-    run.events().signalled("USR1");
-    assertTrue(Await.until(PATIENCE, () -> isLogged("waits for the dump of")), log::toString);
+    preemptAndAwaitItsWait(run);
     assertEquals(List.of(), changes(), log::toString);
     assertEquals("0", Files.readString(directory.resolve("images/lab-17/ready")));
     Files.writeString(task.resolve("ready"), "0");
-    assertTrue(Await.until(PATIENCE, () -> !changes().isEmpty()), log::toString);
-    run.events().signalled("TERM");
-    assertEquals(JobRun.REQUEUED, run.await(), log::toString);
+    assertEquals(JobRun.REQUEUED, ended(run, 0), log::toString);
     assertEquals(List.of("requeue 17"), changes());
   }
 
@@ -525,8 +522,7 @@ class JobRunTest {
     assertEquals(JobRun.REQUEUED, preempt(run), log::toString);
     Run second = restored(machine, 1);
     assertTrue(Await.until(PATIENCE, this::isRestored), log::toString);
-    second.events().signalled("USR1");
-    assertTrue(Await.until(PATIENCE, () -> isLogged("waits for the dump of")), log::toString);
+    preemptAndAwaitItsWait(second);
     controller.job("COMPLETING", 2);
     second.events().signalled("TERM");
     assertEquals(JobRun.REQUEUED, second.await(), log::toString);
@@ -561,13 +557,16 @@ class JobRunTest {
   void jobThatAnotherTaskHasRequeuedIsNotRequeuedAgain(GpuCheckpoints machine) throws Exception {
     Path task = otherTask();
     Run run = launchedSleep(machine);
-    run.events().signalled("USR1");
-    assertTrue(Await.until(PATIENCE, () -> isLogged("waits for the dump of")), log::toString);
+    preemptAndAwaitItsWait(run);
     controller.job("RUNNING", 1);
     Files.writeString(task.resolve("ready"), "0");
-    assertTrue(Await.until(PATIENCE, () -> run.code().isDone()), log::toString);
     assertEquals(JobRun.REQUEUED, run.await(), log::toString);
     assertEquals(List.of(), changes(), log::toString);
+  }
+
+  private void preemptAndAwaitItsWait(Run run) {
+    run.events().signalled("USR1");
+    assertTrue(Await.until(PATIENCE, () -> isLogged("waits for the dump of")), log::toString);
   }
 
   private Path otherTask() throws IOException {
