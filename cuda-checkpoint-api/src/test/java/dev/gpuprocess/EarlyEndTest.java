@@ -190,10 +190,14 @@ class EarlyEndTest {
     assertRuns();
   }
 
-  private Running duringTheCheckpoint(SuspendOptions options) throws Exception {
+  private RunningProcess hangingInTheCheckpoint() {
     machine.faults(Fault.in("cuCheckpointProcessCheckpoint").after().hangs());
-    RunningProcess running = tellingOf("checkpoint");
-    Running suspend = new Running(() -> running.suspend(options));
+    return tellingOf("checkpoint");
+  }
+
+  private Running duringTheCheckpoint() throws Exception {
+    RunningProcess running = hangingInTheCheckpoint();
+    Running suspend = new Running(() -> running.suspend(patient()));
     begun.await();
     return suspend;
   }
@@ -209,7 +213,7 @@ class EarlyEndTest {
 
   @Test
   void checkpointUnderWayIsFinishedAndUndoneWhenItIsCancelled() throws Exception {
-    Running suspend = duringTheCheckpoint(patient());
+    Running suspend = duringTheCheckpoint();
     cancellation.cancel();
     machine.clearFaults();
     GpuCheckpointException ended = suspend.soon();
@@ -219,7 +223,7 @@ class EarlyEndTest {
 
   @Test
   void checkpointUnderWayIsFinishedAndUndoneWhenItsThreadIsInterrupted() throws Exception {
-    Running suspend = duringTheCheckpoint(patient());
+    Running suspend = duringTheCheckpoint();
     suspend.thread.interrupt();
     machine.clearFaults();
     GpuCheckpointException ended = suspend.soon();
@@ -230,13 +234,12 @@ class EarlyEndTest {
 
   @Test
   void checkpointThatOutlastsTheDeadlineIsFinishedAndUndone() throws Exception {
-    machine.faults(Fault.in("cuCheckpointProcessCheckpoint").after().hangs());
-    RunningProcess running = tellingOf("checkpoint");
+    RunningProcess running = hangingInTheCheckpoint();
     SuspendOptions hasty = within(2);
-    Running suspend = new Running(() -> running.suspend(hasty));
-    for (int seconds = 4; !hasBegun(suspend); seconds *= 2) {
-      SuspendOptions longer = within(seconds);
-      suspend = new Running(() -> running.suspend(longer));
+    Running suspend = suspending(running, hasty);
+    while (!hasBegun(suspend)) {
+      hasty = within(2 * (int) hasty.deadline().toSeconds());
+      suspend = suspending(running, hasty);
     }
     // The time of the suspend began before this.
     long end = System.nanoTime() + hasty.deadline().toNanos();
@@ -245,6 +248,10 @@ class EarlyEndTest {
     GpuCheckpointException ended = suspend.soon();
     assertInstanceOf(OperationTimedOutException.class, ended);
     assertUndone(ended);
+  }
+
+  private static Running suspending(RunningProcess running, SuspendOptions options) {
+    return new Running(() -> running.suspend(options));
   }
 
   private static SuspendOptions within(int seconds) {

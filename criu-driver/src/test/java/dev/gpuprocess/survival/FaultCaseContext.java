@@ -17,7 +17,7 @@ import java.util.concurrent.locks.LockSupport;
  * @param moments told of everything that {@code checkpoints} does
  * @param checkpoints runs the verb
  * @param cancellation cancels a dump
- * @param late the threads that do something later
+ * @param late the threads that send a signal later
  */
 record FaultCaseContext(
     SimulatedMachine machine,
@@ -45,21 +45,21 @@ record FaultCaseContext(
         || ProcFs.stat(who.pid()).map(stat -> Signals.isCriu(stat.parent())).orElse(false);
   }
 
-  /** Does something some time later. */
-  void later(int micros, Runnable action) {
+  /** Sends a signal to the process some time later. */
+  void signalLater(int micros, int signal) {
     Thread thread =
         new Thread(
             () -> {
               LockSupport.parkNanos(TimeUnit.MICROSECONDS.toNanos(micros));
-              action.run();
+              signal(signal);
             },
-            "later in the case");
+            "signal to the subject");
     thread.setDaemon(true);
     late.add(thread);
     thread.start();
   }
 
-  /** Waits for what is done later, which must not reach the next case. */
+  /** Waits for these signals, which must not come after the case. */
   void awaitLate() throws InterruptedException {
     for (Thread each : late) {
       each.join();

@@ -122,10 +122,7 @@ record InjectedFault(
         "killed after " + micros + " us",
         false,
         true,
-        setup ->
-            setup
-                .moments()
-                .at(moment, () -> setup.later(micros, () -> setup.signal(Signals.KILL))));
+        setup -> setup.moments().at(moment, () -> setup.signalLater(micros, Signals.KILL)));
   }
 
   /** The process is stopped some time after a moment, and continues when the case is over. */
@@ -134,10 +131,7 @@ record InjectedFault(
         "stopped after " + micros + " us",
         true,
         false,
-        setup ->
-            setup
-                .moments()
-                .at(moment, () -> setup.later(micros, () -> setup.signal(Signals.STOP))));
+        setup -> setup.moments().at(moment, () -> setup.signalLater(micros, Signals.STOP)));
   }
 
   /** The dump is cancelled at a moment. */

@@ -21,7 +21,7 @@ class ChildStartTest {
   private static final Duration ENOUGH = Duration.ofSeconds(20);
   private static final Duration LIMIT = Duration.ofMinutes(3);
 
-  /** The kernel answered "Bad address" to about one start in 600. */
+  /** The kernel answered "Bad address" to about one start in 100. */
   @Test
   void memoryOfItsArgumentsIsNotCollectedDuringTheCall() {
     // So the compiler soon knows where a variable is used for the last time.

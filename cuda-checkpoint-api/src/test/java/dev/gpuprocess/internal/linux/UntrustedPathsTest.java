@@ -59,6 +59,9 @@ class UntrustedPathsTest {
   private Stranger stranger;
   private Path file;
 
+  /** Whether a work has come to what is tested. */
+  private final AtomicBoolean begun = new AtomicBoolean();
+
   @BeforeEach
   void prepare() throws IOException {
     stranger = Stranger.create();
@@ -311,9 +314,6 @@ class UntrustedPathsTest {
     gate.countDown();
     await().atMost(20, TimeUnit.SECONDS).until(() -> !isOpen(descriptor));
   }
-
-  /** Whether the work has come to what is tested. */
-  private final AtomicBoolean begun = new AtomicBoolean();
 
   /** Gives works a longer time each until one has begun within it; it takes longer than that. */
   private void outlasted(IoFunction<Duration, Object> work) {
