@@ -40,7 +40,7 @@ final class SlurmCommand {
       name = "run",
       description = {
         "Launch a command, or continue it from the newest image of this Slurm job.",
-        "On SIGUSR1, and on SIGTERM of a requeued job, dump it and requeue the job.",
+        "On SIGUSR1, and on SIGTERM of a preempted job, dump it and requeue the job.",
         "Call it by exec in a batch script with --requeue --open-mode=append --signal=B:USR1@N.",
         "The exit code is that of the command, or 128 and the signal; 75: requeued; 70: the job"
             + " cannot be restored, and its images are kept."
@@ -68,7 +68,7 @@ final class SlurmCommand {
         paramLabel = "TIME",
         converter = Seconds.class,
         description =
-            "The time for the dump, from SIGUSR1 on; GraceTime of the partition by default, or"
+            "The time for the dump, from the signal on; GraceTime of the partition by default, or"
                 + " 120 s.")
     private @Nullable Duration grace;
 

@@ -71,16 +71,21 @@ public final class JobEvents {
     queue.add(new Ended());
   }
 
-  Event take() throws InterruptedException {
-    return queue.take();
+  /** Returns the next event; empty if none comes within the time. */
+  Optional<Event> await(Duration limit) throws InterruptedException {
+    return Optional.ofNullable(queue.poll(limit.toNanos(), TimeUnit.NANOSECONDS));
+  }
+
+  /** Whether a signal has come that was not taken yet. */
+  boolean isSignalled() {
+    return queue.stream().anyMatch(Signalled.class::isInstance);
   }
 
   /** Returns whether SIGTERM came or comes within the time; earlier events are dropped. */
   boolean awaitTerm(Duration limit) throws InterruptedException {
     long end = System.nanoTime() + limit.toNanos();
     while (true) {
-      Optional<Event> event =
-          Optional.ofNullable(queue.poll(end - System.nanoTime(), TimeUnit.NANOSECONDS));
+      Optional<Event> event = await(Duration.ofNanos(end - System.nanoTime()));
       if (event.isEmpty()) {
         return false;
       }

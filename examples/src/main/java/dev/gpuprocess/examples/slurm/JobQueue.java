@@ -17,41 +17,62 @@ final class JobQueue {
   private static final Duration ASK_AGAIN = Duration.ofSeconds(1);
   private static final Duration TERM_WAIT = Duration.ofSeconds(20);
 
+  /** What is left for the requeue before Slurm ends the job. */
+  private static final Duration REQUEUE_TIME = Duration.ofSeconds(10);
+
   private final SlurmJob job;
   private final Scontrol scontrol;
   private final JobDirectory directory;
   private final JobEvents events;
   private final Consumer<String> log;
+  private final Duration patience;
 
+  /**
+   * Creates it.
+   *
+   * @param patience how long a controller that does not answer, or refuses, is asked at least
+   */
   JobQueue(
       SlurmJob job,
       Scontrol scontrol,
       JobDirectory directory,
       JobEvents events,
-      Consumer<String> log) {
+      Consumer<String> log,
+      Duration patience) {
     this.job = job;
     this.scontrol = scontrol;
     this.directory = directory;
     this.events = events;
     this.log = log;
+    this.patience = patience;
+  }
+
+  /** Whether other tasks of the step may be being dumped, because all of them were signalled. */
+  boolean areOthersSignalled(JobRecord record) {
+    return !job.others().isEmpty()
+        && (!record.isKnown() || record.isPreempted() || events.isSignalled());
   }
 
   /**
    * Waits until a requeue interrupts no dump of the other tasks of the step. If a task does not
-   * tell, as it was killed, the wait ends with the grace, or shortly before the time limit.
+   * tell, as it was killed, the wait ends with the grace, or shortly before Slurm ends the job.
    *
    * @return whether to requeue the job; false if Slurm has ended it before that
    */
   boolean awaitOthers(long endNanos) throws InterruptedException {
+    boolean isEndKnown = false;
     long end = endNanos;
     for (String task : job.others()) {
       Optional<String> obstacle = notReady(task);
-      if (obstacle.isPresent()) {
-        log.accept("waits for the dump of task %s (%s)".formatted(task, obstacle.get()));
-        end = beforeTheTimeLimit(endNanos);
-      }
+      obstacle.ifPresent(
+          why -> log.accept("waits for the dump of task %s (%s)".formatted(task, why)));
       while (obstacle.isPresent()) {
-        if (System.nanoTime() - end >= 0) {
+        if (!isEndKnown) {
+          JobRecord record = scontrol.job(job);
+          isEndKnown = record.isKnown();
+          end = beforeItsEnd(record, endNanos);
+        }
+        if (isOver(end)) {
           log.accept("requeues without a dump of task " + task);
           return true;
         }
@@ -74,41 +95,48 @@ final class JobQueue {
     }
   }
 
-  /** A quarter of the time until Slurm ends the job is left for the requeue. */
-  private long beforeTheTimeLimit(long endNanos) {
+  /** A job that is ended at its time limit is not requeued by Slurm. */
+  private static long beforeItsEnd(JobRecord record, long endNanos) {
     long now = System.nanoTime();
-    return scontrol
-        .job(job)
+    return record
         .timeLeft()
-        .map(left -> Math.min(endNanos - now, left.toNanos() / 4 * 3) + now)
+        .map(left -> left.toNanos() - Math.min(left.toNanos() / 4, REQUEUE_TIME.toNanos()))
+        .map(left -> now + Math.min(endNanos - now, left))
         .orElse(endNanos);
   }
 
+  private static boolean isOver(long endNanos) {
+    return System.nanoTime() - endNanos >= 0;
+  }
+
   /**
-   * Requeues the job. A controller that does not, as while it starts again, gets the question until
-   * the grace is over: a job that ends is not requeued by Slurm. A job that was cancelled is not
-   * requeued, nor one that another task has requeued, which may run again elsewhere.
+   * Requeues a job that runs, and whose command is in an image. A controller that does not, as
+   * while it starts again, gets the question until the grace is over, and for some minutes at
+   * least: nothing else would continue the job. One that was cancelled is not requeued, nor one
+   * that another task has requeued, which may run again elsewhere.
    *
-   * @return whether SIGTERM is to be expected
+   * @return whether the job is in the queue again, so that SIGTERM follows
    */
   boolean requeue(long endNanos) throws InterruptedException {
+    long now = System.nanoTime();
+    long end = now + Math.max(endNanos - now, patience.toNanos());
     Duration pause = Duration.ZERO;
     while (!isEnded(pause)) {
       if (scontrol.job(job).isRequeued()) {
         return true;
       }
+      // Slurm says that it is done also if the job did not run, and so was not requeued.
       Scontrol.Answer answer = scontrol.requeue(job);
-      if (answer.done()) {
-        return true;
-      }
       JobRecord record = scontrol.job(job);
       if (record.isRequeued()) {
         return true;
       }
-      if (!record.mayBeRequeued() || System.nanoTime() - endNanos >= 0) {
-        log.accept(
-            "the job cannot be requeued: %s; do it by hand: scontrol requeue %s"
-                .formatted(answer.line(), job.id()));
+      if (!record.mayBeRequeued() || isOver(end)) {
+        if (!requeueAfterLimit(record)) {
+          log.accept(
+              "the job is %s and is not requeued: %s; to continue it: scontrol requeue %s"
+                  .formatted(record.state(), answer.line(), job.id()));
+        }
         return false;
       }
       log.accept("the job is not requeued yet: " + answer.line());
@@ -122,23 +150,52 @@ final class JobQueue {
     if (!events.awaitTerm(wait)) {
       return false;
     }
-    JobRecord record = scontrol.job(job);
+    JobRecord record = awaitRecord();
     if (record.isRunning()) {
       return false;
     }
-    requeueAfterLimit(record);
+    boolean unused = requeueAfterLimit(record);
     return true;
   }
 
-  /** Requeues a job that Slurm ends at its time limit; it may refuse that. */
-  void requeueAfterLimit(JobRecord record) {
-    if (record.hasReachedTimeLimit() && !record.isRequeued()) {
-      log.accept("after the time limit: " + scontrol.requeue(job).line());
-    } else if (!record.isKnown()) {
-      log.accept(
-          "the controller does not answer; if the job is not requeued: scontrol requeue "
-              + job.id());
+  /** Asks for the record of the job until the controller answers; SIGKILL may end the wait. */
+  JobRecord awaitRecord() throws InterruptedException {
+    long end = System.nanoTime() + patience.toNanos();
+    JobRecord record = scontrol.job(job);
+    while (!record.isKnown() && !isOver(end)) {
+      log.accept("the controller does not answer");
+      boolean unused = events.awaitTerm(ASK_AGAIN);
+      record = scontrol.job(job);
     }
+    if (!record.isKnown()) {
+      log.accept("if the job is not requeued: scontrol requeue " + job.id());
+    }
+    return record;
+  }
+
+  /**
+   * Requeues a job that Slurm ends at its time limit, which it may refuse. Another stays ended.
+   *
+   * @return whether the job has reached its limit
+   */
+  boolean requeueAfterLimit(JobRecord first) throws InterruptedException {
+    long end = System.nanoTime() + patience.toNanos();
+    JobRecord record = first;
+    while (record.hasReachedTimeLimit() && !tryAfterLimit(record) && !isOver(end)) {
+      boolean unused = events.awaitTerm(ASK_AGAIN);
+      record = awaitRecord();
+    }
+    return first.hasReachedTimeLimit();
+  }
+
+  /** Asks once. Returns false if that may succeed later. */
+  boolean tryAfterLimit(JobRecord record) {
+    if (record.isRequeued()) {
+      return true;
+    }
+    Scontrol.Answer answer = scontrol.requeueEnded(job);
+    log.accept("after the time limit: " + answer.line());
+    return answer.done() || !record.canBeRequeued();
   }
 
   /** Keeps the job away from nodes; only one that is queued can be. */

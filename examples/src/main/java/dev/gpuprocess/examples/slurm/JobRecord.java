@@ -22,7 +22,7 @@ record JobRecord(SlurmJob job, Map<String, String> fields) {
     return fields.containsKey("JobState");
   }
 
-  /** Whether its command may run; SIGNALING is shown while Slurm sends SIGUSR1 to it. */
+  /** Whether its command may run; SIGNALING is shown while Slurm sends a signal. */
   boolean isRunning() {
     return !isRequeued() && RUNNING.contains(fields.getOrDefault("JobState", ""));
   }
@@ -41,13 +41,15 @@ record JobRecord(SlurmJob job, Map<String, String> fields) {
     return fields.getOrDefault("PreemptTime", "").matches("\\d.*");
   }
 
+  /** Slurm requeues jobs of {@code sbatch} alone. */
   boolean canBeRequeued() {
-    return !fields.getOrDefault("Requeue", "").equals("0");
+    return !fields.getOrDefault("Requeue", "").equals("0")
+        && !fields.getOrDefault("BatchFlag", "").equals("0");
   }
 
   /** Whether a requeue that has failed may succeed later, such as when the controller was busy. */
   boolean mayBeRequeued() {
-    return !isKnown() || (canBeRequeued() && (isRunning() || isPreempted()));
+    return !isKnown() || (canBeRequeued() && isRunning());
   }
 
   boolean hasReachedTimeLimit() {
@@ -57,7 +59,7 @@ record JobRecord(SlurmJob job, Map<String, String> fields) {
 
   /**
    * Returns the time until Slurm ends it, at its time limit or at the end of the grace of a
-   * preemption; empty if there is none, or if it is not known.
+   * preemption; empty if it does not tell, as for a job without a time limit.
    */
   Optional<Duration> timeLeft() {
     try {

@@ -3,34 +3,10 @@ package dev.gpuprocess.examples.slurm;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.ImageStore;
 import dev.gpuprocess.LaunchedProcess;
-import dev.gpuprocess.ProcessImage;
-import dev.gpuprocess.RepeatedSnapshots;
-import dev.gpuprocess.RunningProcess;
-import dev.gpuprocess.SnapshotListener;
-import dev.gpuprocess.SnapshotPlan;
-import dev.gpuprocess.cuda.GpuMap;
-import dev.gpuprocess.cuda.GpuReading;
-import dev.gpuprocess.cuda.GpuUuid;
-import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageException;
-import dev.gpuprocess.error.ImageKeptException;
-import dev.gpuprocess.error.NoSuchProcessException;
-import dev.gpuprocess.error.ProcessUnfitException;
-import dev.gpuprocess.error.RetryLaterException;
 import dev.gpuprocess.examples.slurm.JobEvents.Event;
 import dev.gpuprocess.examples.slurm.JobEvents.Signalled;
-import dev.gpuprocess.image.StoredImage;
-import dev.gpuprocess.options.Cancellation;
-import dev.gpuprocess.options.DumpOptions;
-import dev.gpuprocess.options.LaunchOptions;
-import dev.gpuprocess.options.RestoreOptions;
-import dev.gpuprocess.options.ResumeOptions;
-import dev.gpuprocess.options.RetentionPolicy;
-import dev.gpuprocess.options.SuspendOptions;
-import java.io.IOException;
-import java.lang.ProcessBuilder.Redirect;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -39,9 +15,6 @@ import java.util.Locale;
 import java.util.Optional;
 import java.util.OptionalInt;
 import java.util.Set;
-import java.util.concurrent.Executors;
-import java.util.concurrent.ScheduledExecutorService;
-import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
 
@@ -69,23 +42,26 @@ public final class JobRun {
           ImageException.Reason.PLUGIN);
 
   private static final int SIGNALLED = 128;
-  private static final int SIGKILL = 9;
   private static final int SIGTERM = 15;
+  private static final int SIGUSR1 = 10;
+
+  /** How a command ends, or a shell for it, that gets the signal of a preemption itself. */
+  private static final Set<Integer> ANNOUNCED = Set.of(SIGNALLED + SIGUSR1, SIGNALLED + SIGTERM);
 
   /**
    * The command was the child of another process, such as sudo, which has not said how it ended.
    */
   private static final int UNKNOWN = 1;
 
-  private static final int KEPT_IMAGES = 2;
-
   /** Of KillWait: what this process and its dump need to end. */
   private static final Duration RESERVE = Duration.ofSeconds(3);
 
   private static final Duration DEFAULT_KILL_WAIT = Duration.ofSeconds(30);
-  private static final Duration END_GRACE = Duration.ofSeconds(2);
-  private static final Duration RETRY = Duration.ofMillis(100);
-  private static final Duration MEMORY_WAIT = Duration.ofMinutes(2);
+
+  /** As long as a second controller needs to take over ({@code SlurmctldTimeout}), and more. */
+  private static final Duration CONTROLLER_AWAY = Duration.ofMinutes(5);
+
+  static final Duration END_GRACE = Duration.ofSeconds(2);
   private static final Duration ALWAYS = Duration.ofDays(3650);
 
   private final GpuCheckpoints machine;
@@ -96,15 +72,10 @@ public final class JobRun {
   private final Consumer<String> log;
   private final JobDirectory directory;
   private final JobQueue queue;
-  private final ImageStore store;
+  private final JobImages images;
+  private final JobStart start;
   private volatile Duration killWait = DEFAULT_KILL_WAIT;
-  private Cancellation dumpCancellation = new Cancellation();
   private boolean terminated;
-
-  /** Whether a CRIU whose dump has failed may kill the command. */
-  private boolean mayBeKilled;
-
-  private @Nullable RepeatedSnapshots snapshots;
 
   /**
    * What the user of a job sets.
@@ -153,8 +124,10 @@ public final class JobRun {
     this.directory = JobDirectory.open(settings.images(), job, stale);
     stale.forEach(
         path -> log.accept("the images of an earlier job " + job.id() + " are now in " + path));
-    this.queue = new JobQueue(job, scontrol, directory, events, log);
-    this.store = machine.store(directory.images());
+    this.queue = new JobQueue(job, scontrol, directory, events, log, CONTROLLER_AWAY);
+    ImageStore store = machine.store(directory.images());
+    this.start = new JobStart(machine, job, settings, directory, store, log);
+    this.images = new JobImages(machine, job, settings, store, log);
   }
 
   /**
@@ -183,136 +156,23 @@ public final class JobRun {
       return finished.getAsInt();
     }
     LaunchedProcess process;
-    if (hasImages()) {
+    if (images.areThere()) {
       try {
-        process = restore();
+        process = start.restore();
+        record("the failed restores are not forgotten", directory::clearFailedNodes);
       } catch (GpuCheckpointException e) {
         return restoreFailed(e);
       }
     } else {
-      process = launch();
+      process = start.launch();
     }
     follow(process);
     int code = serve(process);
-    if (snapshots != null) {
-      snapshots.abandon();
-    }
+    images.abandon();
     if (code == REQUEUED) {
-      record("older images are not removed", this::prune);
+      record("older images are not removed", images::prune);
     }
     return code;
-  }
-
-  /**
-   * The dump has made one more image; removing the older ones must not delay a requeue. All images
-   * in the store are of this job, whose pid is another one in each run if it is isolated.
-   */
-  private void prune() {
-    images().stream()
-        .skip(KEPT_IMAGES)
-        .forEach(
-            image ->
-                store
-                    .remove(image.directory())
-                    .ifPresent(why -> log.accept("kept image %s: it %s".formatted(image, why))));
-  }
-
-  /** The newest is the first. A killed dump leaves an incomplete image, which does not count. */
-  private List<StoredImage> images() {
-    return store.list().stream()
-        .filter(image -> !image.directory().toString().endsWith(".partial"))
-        .toList();
-  }
-
-  private boolean hasImages() {
-    return !images().isEmpty();
-  }
-
-  private LaunchedProcess launch() {
-    List<String> command = settings.command();
-    LaunchOptions.Builder options =
-        LaunchOptions.builder(
-                command.get(0), command.subList(1, command.size()).toArray(String[]::new))
-            .isolated(settings.isolated());
-    Path out = outputOf(1);
-    options.output(Redirect.appendTo(out.toFile()));
-    Path err = outputOf(2);
-    if (!err.equals(out)) {
-      options.error(Redirect.appendTo(err.toFile()));
-    }
-    LaunchedProcess process = machine.launch(options.build());
-    log.accept(
-        "job %s launched process %s on %s%s"
-            .formatted(
-                job.id(),
-                process.identity().pid(),
-                job.node(),
-                job.restarts() > 0 ? ", as there is no image of its earlier runs" : ""));
-    return process;
-  }
-
-  /** A file can be opened again on another node; a pipe or a terminal cannot. */
-  private Path outputOf(int descriptor) {
-    try {
-      Path target = Files.readSymbolicLink(Path.of("/proc/self/fd/" + descriptor));
-      if (target.isAbsolute() && Files.isRegularFile(target)) {
-        return target;
-      }
-    } catch (IOException e) {
-      log.accept("descriptor %s cannot be read: %s".formatted(descriptor, e.getMessage()));
-    }
-    log.accept(
-        "descriptor %s is not a file: the output of the command goes to %s"
-            .formatted(descriptor, directory.output()));
-    return directory.output();
-  }
-
-  private LaunchedProcess restore() {
-    long began = System.nanoTime();
-    List<ProcessImage> used = new ArrayList<>();
-    LaunchedProcess process =
-        store.withNewest(
-            image -> {
-              used.add(image);
-              return image.launch(
-                  RestoreOptions.builder().expectLabel(job.name()).build(),
-                  ResumeOptions.builder()
-                      .gpus(GpuMap.automatic(gpus()))
-                      .waitForMemory(MEMORY_WAIT)
-                      .build());
-            },
-            skipped -> log.accept("skipped " + skipped));
-    record("the failed restores are not forgotten", directory::clearFailedNodes);
-    log.accept(
-        "job %s restored process %s on %s from %s in %s"
-            .formatted(
-                job.id(),
-                process.identity().pid(),
-                job.node(),
-                used.get(used.size() - 1).directory().getFileName(),
-                since(began)));
-    return process;
-  }
-
-  /**
-   * Other GPUs of the node may be those of other jobs, even where they have room. CUDA numbers the
-   * GPUs that this process sees, and so does NVML.
-   */
-  private List<GpuUuid> gpus() {
-    List<GpuUuid> own = new ArrayList<>();
-    GpuReading seen =
-        machine.gpus().read().orElseGet(() -> new GpuReading(List.of(), List.of("no NVML")));
-    for (int i = 0; i < seen.gpus().size(); i++) {
-      GpuUuid uuid = seen.gpus().get(i).uuid();
-      boolean isNumbered = seen.unreadable().isEmpty() && job.gpus().contains(Integer.toString(i));
-      if (isNumbered || job.gpus().contains(uuid.text())) {
-        own.add(uuid);
-      }
-    }
-    if (own.isEmpty() && !job.gpus().isEmpty()) {
-      log.accept("may use each GPU that it sees, as NVML does not know those of the job");
-    }
-    return own;
   }
 
   /** The images stay: the command never starts again from its beginning while there are any. */
@@ -333,9 +193,8 @@ public final class JobRun {
     }
     setReady(true);
     long end = System.nanoTime() + settings.grace().toNanos();
-    // Other tasks are being dumped only then.
-    boolean isPreempted = scontrol.job(job).isPreempted();
-    if ((isPreempted && !queue.awaitOthers(end)) || !queue.requeue(end)) {
+    if ((queue.areOthersSignalled(scontrol.job(job)) && !queue.awaitOthers(end))
+        || !queue.requeue(end)) {
       return NOT_RESTORED;
     }
     queue.exclude(failed);
@@ -398,7 +257,7 @@ public final class JobRun {
             "gpuprocess slurm prepare");
     preparation.setDaemon(true);
     preparation.start();
-    repeatSnapshots(process);
+    images.repeat(process);
     JobRecord record = scontrol.job(job);
     if (!record.canBeRequeued()) {
       log.accept("the job cannot be requeued: submit it with --requeue");
@@ -410,36 +269,47 @@ public final class JobRun {
 
   private int serve(LaunchedProcess process) throws InterruptedException {
     while (true) {
-      Event event = events.take();
-      if (!(event instanceof Signalled signal)) {
+      Duration every = settings.every();
+      Optional<Event> event = events.await(every == null || images.areRepeated() ? ALWAYS : every);
+      if (event.isEmpty()) {
+        images.repeat(process);
+        continue;
+      }
+      if (!(event.get() instanceof Signalled signal)) {
         return ended(process);
       }
-      boolean isTerm = signal.name().equals("TERM");
-      if (!isTerm) {
-        setReady(false);
-      }
+      setReady(false);
       JobRecord record = scontrol.job(job);
       log.accept("SIG%s; the job is %s".formatted(signal.name(), record.state()));
+      // Tasks without a signal of their own get SIGTERM when a preemption begins.
+      boolean isEnd = signal.name().equals("TERM") && !(record.isRunning() && record.isPreempted());
       OptionalInt code =
-          isTerm ? terminate(process, record, signal) : preempt(process, record, signal);
+          isEnd ? terminate(process, record, signal) : preempt(process, record, signal);
       if (code.isPresent()) {
         return code.getAsInt();
       }
     }
   }
 
-  /**
-   * Slurm's SIGTERM reaches the whole tree, so an end in a job that does not run is not its own.
-   */
-  private int ended(LaunchedProcess process) {
+  /** A signal of Slurm may reach the whole tree, so an end that follows one is not its own. */
+  private int ended(LaunchedProcess process) throws InterruptedException {
     LaunchedProcess.Exit exit = process.exit().orElseThrow();
     int code =
         exit.signal().isPresent()
             ? SIGNALLED + exit.signal().getAsInt()
             : exit.code().orElse(UNKNOWN);
     JobRecord record = scontrol.job(job);
+    boolean isLate = images.isLateKill(exit) && (record.isRunning() || !record.isKnown());
+    if (isLate || (record.isRunning() && record.isPreempted() && ANNOUNCED.contains(code))) {
+      log.accept(
+          isLate
+              ? "CRIU has killed the command late, so its image is its dump"
+              : "the signal of the preemption has ended the command, with " + code);
+      long grace = queue.areOthersSignalled(record) ? settings.grace().toNanos() : 0;
+      return requeue(System.nanoTime() + grace);
+    }
     boolean own = record.isKnown() ? record.isRunning() : exit.code().isPresent() && !terminated;
-    if (own && !isKilledByCriu(exit)) {
+    if (own) {
       log.accept("the command has ended, with " + code);
       record(
           "its end is not recorded, and a job that is requeued runs it again",
@@ -455,47 +325,67 @@ public final class JobRun {
   /** A preemption, the time limit ahead, or {@code scancel -b -s USR1} of the user. */
   private OptionalInt preempt(LaunchedProcess process, JobRecord record, Signalled signal)
       throws InterruptedException {
-    boolean isDumped = dump(process, signal, settings.grace());
-    if (isDumped || process.exit().isEmpty()) {
-      setReady(true); // otherwise when its end is recorded
-    }
-    if (!isDumped) {
+    if (!images.dump(process, signal.nanos(), graceEnd(record, signal))) {
       if (process.exit().isEmpty()) {
-        log.accept(resume(process) + "; the images before are kept");
-        repeatSnapshots(process);
+        setReady(true); // otherwise when its end is recorded
+        log.accept(images.resume(process) + "; the images before are kept");
+        images.repeat(process);
       }
       return OptionalInt.empty();
     }
-    // Slurm itself requeues only at the end of GraceTime, and not for a time limit.
-    long end = signal.nanos() + settings.grace().toNanos();
-    if (record.isRequeued() || (queue.awaitOthers(end) && queue.requeue(end))) {
+    if (record.isRequeued()) {
+      queue.awaitTerm();
+      return OptionalInt.of(REQUEUED);
+    }
+    return OptionalInt.of(requeue(signal.nanos() + settings.grace().toNanos()));
+  }
+
+  /** Slurm itself requeues only at the end of GraceTime, and not for a time limit. */
+  private int requeue(long end) throws InterruptedException {
+    setReady(true);
+    if (queue.awaitOthers(end) && queue.requeue(end)) {
       queue.awaitTerm();
     }
-    return OptionalInt.of(REQUEUED);
+    return REQUEUED;
   }
 
   /**
-   * If the controller does not answer, the job may be requeued or cancelled. A dump serves the
-   * first and does not harm the second; a command that cannot be dumped is left to Slurm.
+   * If the controller does not answer, the job may be requeued, preempted or cancelled. A dump
+   * serves the first two and does not harm the third; a command that cannot be dumped is left to
+   * Slurm.
    */
   private OptionalInt terminate(LaunchedProcess process, JobRecord record, Signalled signal)
       throws InterruptedException {
     terminated = true;
     if (!record.isKnown()) {
-      if (!dump(process, signal, killWait())) {
-        log.accept(resume(process) + ", and is left to Slurm");
+      if (!images.dump(process, signal.nanos(), killEnd(signal))) {
+        setReady(true);
+        log.accept(images.resume(process) + ", and is left to Slurm");
         return OptionalInt.empty();
       }
-      queue.requeueAfterLimit(scontrol.job(job));
+      JobRecord later = queue.awaitRecord();
+      if (later.isRunning() && !later.isPreempted()) {
+        log.accept("the signal was that of a user; the image stays");
+        return OptionalInt.of(SIGNALLED + SIGTERM);
+      }
+      if (later.isRunning()) {
+        return OptionalInt.of(requeue(signal.nanos() + settings.grace().toNanos()));
+      }
+      boolean unused = queue.requeueAfterLimit(later);
       return OptionalInt.of(REQUEUED);
     }
     if (record.isRequeued() || record.hasReachedTimeLimit()) {
-      boolean isDumped = dump(process, signal, killWait());
-      if (isDumped) {
-        queue.requeueAfterLimit(record);
+      if (images.areOfThisRun() && record.hasReachedTimeLimit()) {
+        boolean unused = queue.tryAfterLimit(record); // the dump may last until SIGKILL
       }
-      if (isDumped || record.isRequeued()) {
+      boolean isDumped = images.dump(process, signal.nanos(), killEnd(signal));
+      // Without an image of this run, the next one would do the same again until its limit.
+      boolean hasImage = isDumped || images.areOfThisRun();
+      if (hasImage || record.isRequeued()) {
         endAll(process);
+        if (hasImage && record.hasReachedTimeLimit()) {
+          boolean unused = queue.requeueAfterLimit(queue.awaitRecord());
+        }
         return OptionalInt.of(REQUEUED);
       }
     }
@@ -505,149 +395,27 @@ public final class JobRun {
   }
 
   private void endAll(LaunchedProcess process) {
-    if (snapshots != null) {
-      snapshots.abandon();
-      snapshots = null;
-    }
+    images.abandon();
     Optional<LaunchedProcess.Exit> unused = process.end(END_GRACE);
   }
 
-  /** Returns the time from SIGTERM to SIGKILL, less what the end of this process takes. */
-  private Duration killWait() {
-    Duration left = killWait.minus(RESERVE);
-    return left.compareTo(settings.grace()) < 0 ? left : settings.grace();
+  /** Returns when a dump that began with SIGTERM must be over, so that SIGKILL does not end it. */
+  private long killEnd(Signalled signal) {
+    return signal.nanos() + Math.min(settings.grace().toNanos(), killWait.minus(RESERVE).toNanos());
   }
 
-  /** Returns whether the command is in an image, and has ended. */
-  private boolean dump(LaunchedProcess process, Signalled signal, Duration limit) {
-    long end = signal.nanos() + limit.toNanos();
-    Cancellation cancellation = dumpCancellation;
-    ScheduledExecutorService timer = Executors.newSingleThreadScheduledExecutor();
-    try {
-      var unused =
-          timer.schedule(cancellation::cancel, end - System.nanoTime(), TimeUnit.NANOSECONDS);
-      while (true) {
-        try {
-          ProcessImage image = dumpOnce(process, cancellation);
-          log.accept(
-              "image %s is on disk %s after the signal"
-                  .formatted(image.directory().getFileName(), since(signal.nanos())));
-          return true;
-        } catch (ImageKeptException e) {
-          return awaitKill(process, e, end);
-        } catch (NoSuchProcessException e) {
-          Optional<LaunchedProcess.Exit> ended = process.awaitExit(END_GRACE);
-          log.accept(ended.isPresent() ? "the command has exited" : e.getMessage());
-          return false;
-        } catch (RetryLaterException e) {
-          log.accept("no dump yet: " + e.getMessage());
-          boolean over = System.nanoTime() - end >= 0 || cancellation.isCancelled();
-          if (over || process.awaitExit(RETRY).isPresent()) {
-            return false;
-          }
-        } catch (GpuCheckpointException e) {
-          log.accept("no dump: " + e.getMessage());
-          return false;
-        }
-      }
-    } finally {
-      timer.shutdownNow();
-      dumpCancellation = new Cancellation();
-    }
+  /** Returns when a dump must be over: after the grace, or if Slurm ends the job before. */
+  private long graceEnd(JobRecord record, Signalled signal) {
+    long now = System.nanoTime();
+    long grace = signal.nanos() + settings.grace().toNanos() - now;
+    return now
+        + record
+            .timeLeft()
+            .map(left -> Math.min(grace, left.plus(killWait).minus(RESERVE).toNanos()))
+            .orElse(grace);
   }
 
-  private ProcessImage dumpOnce(LaunchedProcess process, Cancellation cancellation) {
-    RepeatedSnapshots series = snapshots;
-    snapshots = null;
-    try {
-      return series != null
-          ? series.dump()
-          : store.dump(process.process(), dumpOptions(cancellation));
-    } catch (FixAndRetryException e) {
-      if (e.reason() != FixAndRetryException.Reason.WRONG_STATE) {
-        throw e;
-      }
-      // A user has suspended it, or it could not be resumed after a snapshot.
-      log.accept(e.getMessage());
-      SuspendOptions options = SuspendOptions.builder().cancellation(cancellation).build();
-      return store.dump(
-          machine.suspend(process.identity().pid(), options), dumpOptions(cancellation));
-    }
-  }
-
-  /**
-   * Waits until the end of the grace for a process that CRIU was allowed to kill when it failed.
-   * The image is complete.
-   *
-   * @return whether it was killed; otherwise it was not dumped
-   */
-  private boolean awaitKill(LaunchedProcess process, ImageKeptException failure, long end) {
-    log.accept(failure.getMessage());
-    mayBeKilled = true;
-    Duration left = Duration.ofNanos(Math.max(0, end - System.nanoTime()));
-    return process.awaitExit(left).filter(this::isKilledByCriu).isPresent();
-  }
-
-  private boolean isKilledByCriu(LaunchedProcess.Exit exit) {
-    return mayBeKilled && exit.code().isEmpty() && exit.signal().orElse(SIGKILL) == SIGKILL;
-  }
-
-  /**
-   * Resumes a command that a user has suspended, or that a failed dump could not resume.
-   *
-   * @return a sentence with the outcome
-   */
-  private String resume(LaunchedProcess process) {
-    try {
-      RunningProcess unused = machine.resume(process.identity().pid());
-    } catch (ProcessUnfitException e) {
-      // It does not use CUDA, so it was not suspended.
-    } catch (GpuCheckpointException e) {
-      return "the command is not resumed (%s)".formatted(e.getMessage());
-    }
-    return "the command continues";
-  }
-
-  private DumpOptions dumpOptions(Cancellation cancellation) {
-    return DumpOptions.builder().label(job.name()).cancellation(cancellation).build();
-  }
-
-  private void repeatSnapshots(LaunchedProcess process) {
-    if (settings.every() == null || snapshots != null) {
-      return;
-    }
-    try {
-      snapshots =
-          process
-              .process()
-              .repeatSnapshots(
-                  SnapshotPlan.into(store)
-                      .every(settings.every())
-                      .retention(RetentionPolicy.builder().keepLast(KEPT_IMAGES).build())
-                      .options(dumpOptions(dumpCancellation))
-                      .patience(settings.grace())
-                      .listener(new Listener())
-                      .build());
-    } catch (GpuCheckpointException e) {
-      log.accept("there are no periodic snapshots: " + e.getMessage());
-    }
-  }
-
-  private static String since(long nanos) {
+  static String since(long nanos) {
     return String.format(Locale.ROOT, "%.1f s", (System.nanoTime() - nanos) / 1e9);
-  }
-
-  /** Writes what happens to periodic snapshots. */
-  private final class Listener implements SnapshotListener {
-
-    @Override
-    public void made(ProcessImage image) {
-      log.accept("snapshot " + image.directory().getFileName());
-    }
-
-    @Override
-    public void failed(Throwable why) {
-      log.accept("a snapshot failed: " + why.getMessage());
-    }
   }
 }

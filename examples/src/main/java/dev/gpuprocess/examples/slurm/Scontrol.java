@@ -21,6 +21,9 @@ public final class Scontrol {
   /** A controller that is busy answers late, and the grace of a preemption is short. */
   private static final Duration LIMIT = Duration.ofSeconds(10);
 
+  /** A user may have set another form for times. */
+  private static final Map<String, String> STANDARD_TIMES = Map.of("SLURM_TIME_FORMAT", "standard");
+
   private static final Pattern LINE = Pattern.compile("^(\\S+)\\s+= (.*)$", Pattern.MULTILINE);
   private static final Pattern WORD = Pattern.compile("(?:^|\\s)([A-Za-z][\\w:/]*)=(\\S*)");
 
@@ -89,8 +92,13 @@ public final class Scontrol {
     return new JobRecord(job, fields(WORD, call("-o", "show", "job", job.id())));
   }
 
-  /** Puts a job back into the queue; its processes get SIGTERM. */
+  /** Puts a job that runs back into the queue, and no other; its processes get SIGTERM. */
   Answer requeue(SlurmJob job) {
+    return call("requeue", "Incomplete", job.id());
+  }
+
+  /** Puts a job back into the queue whose processes end, or have ended. */
+  Answer requeueEnded(SlurmJob job) {
     return call("requeue", job.id());
   }
 
@@ -115,7 +123,7 @@ public final class Scontrol {
     words.addAll(List.of(arguments));
     try {
       // A full disk of temporary files must not hide that a job was requeued.
-      Command.Ended ended = Command.of(words).throughPipe().run(LIMIT);
+      Command.Ended ended = Command.of(words).with(STANDARD_TIMES).throughPipe().run(LIMIT);
       return new Answer(ended.exit() == 0, ended.printed());
     } catch (UncheckedIOException e) {
       return new Answer(false, String.valueOf(e.getMessage()));

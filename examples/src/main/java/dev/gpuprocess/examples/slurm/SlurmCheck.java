@@ -96,6 +96,13 @@ public final class SlurmCheck {
         "ProctrackType",
         track + (track.equals("proctrack/cgroup") ? "" : ": processes can escape the job"),
         "set ProctrackType=proctrack/cgroup");
+    if (config.getOrDefault("SignalChildrenProcesses", "").equals("yes")) {
+      add(
+          Severity.WARNING,
+          "SignalChildrenProcesses",
+          "a signal for a task ends its command too, before it can be dumped",
+          "set SignalChildrenProcesses=no in cgroup.conf");
+    }
     boolean limited = config.getOrDefault("ConstrainDevices", "").equals("yes");
     decide(
         limited,
@@ -137,7 +144,8 @@ public final class SlurmCheck {
         "signals",
         announced
             ? "the signal of --signal is sent at the begin of a preemption"
-            : "a preemption is announced by SIGTERM only; the dump must be done within KillWait, "
+            : "a batch script learns of a preemption by SIGTERM at its end; the dump must be done"
+                + " within KillWait, "
                 + config.getOrDefault("KillWait", "which is not known"),
         "add preempt_send_user_signal to SlurmctldParameters; from Slurm 23.02 on,"
             + " send_user_signal to PreemptParameters");

@@ -24,7 +24,10 @@ final class FakeController {
         show) cat config ;;
         requeue)
           [ ! -e refuse ] || { echo "Job is not requeueable"; exit 1; }
-          ! rm busy 2>/dev/null || { echo "Socket timed out on send/recv operation"; exit 1; } ;;
+          ! rm busy 2>/dev/null || { echo "Socket timed out on send/recv operation"; exit 1; }
+          [ "$2" != Incomplete ] || grep -q JobState=RUNNING job || exit 0 # as Slurm does
+          restarts=$(sed 's/.*Restarts=\\([0-9]*\\).*/\\1/' job)
+          sed -i "s/Restarts=[0-9]*/Restarts=$((restarts + 1))/" job ;;
       esac
       """;
 

@@ -36,8 +36,6 @@ import java.lang.reflect.Proxy;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
-import java.time.LocalDateTime;
-import java.time.ZoneId;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
@@ -57,6 +55,7 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** The runs of one job, on a simulated GPU with real CRIU; a program answers for Slurm. */
@@ -69,6 +68,7 @@ class JobRunTest {
   private static final Duration PATIENCE = Duration.ofSeconds(60);
   private static final Pattern LAUNCHED = Pattern.compile("launched process (\\d+)");
   private static final int CODE = 7;
+  private static final String REQUEUE = "requeue Incomplete 17";
 
   @TempDir private Path directory;
   private FakeController controller;
@@ -106,7 +106,7 @@ class JobRunTest {
     SlurmJob job =
         new SlurmJob("17", "lab-17", restarts, "node" + (restarts + 1), "low", others, gpus);
     JobRun.Settings settings =
-        new JobRun.Settings(directory.resolve("images"), null, PATIENCE, 2, isolated, command);
+        new JobRun.Settings(directory.resolve("images"), every, grace, 2, isolated, command);
     JobEvents events = new JobEvents();
     CompletableFuture<Integer> code = new CompletableFuture<>();
     Thread thread =
@@ -131,6 +131,8 @@ class JobRunTest {
   }
 
   private @Nullable Run first;
+  private @Nullable Duration every;
+  private Duration grace = PATIENCE;
   private boolean isolated;
   private List<String> others = List.of();
   private List<String> gpus = List.of();
@@ -230,7 +232,7 @@ class JobRunTest {
     Counter counter = launched(machine, driver);
     assertEquals(101, counter.increment());
     assertEquals(JobRun.REQUEUED, preempt(), log::toString);
-    assertEquals(List.of("requeue 17"), changes());
+    assertEquals(List.of(REQUEUE), changes());
     assertFalse(counter.isAlive());
 
     Run second = restored(machine, 1);
@@ -270,15 +272,69 @@ class JobRunTest {
   }
 
   /** The job may be requeued, and then an image is all that is left of it. */
-  @Test
-  void sigtermWithoutAnAnswerOfTheControllerLeavesAnImage(GpuCheckpoints machine) throws Exception {
+  @ParameterizedTest
+  @CsvSource({
+    "COMPLETING, None, 75, ''", // cancelled
+    "RUNNING, None, 143, ''", // a user's signal
+    "RUNNING, 2026-11-26T09:30:00, 75, requeue Incomplete 17",
+    "TIMEOUT, None, 75, requeue 17"
+  })
+  void sigtermWithoutAnAnswerOfTheControllerLeavesAnImage(
+      String state, String preempted, int code, String change, GpuCheckpoints machine)
+      throws Exception {
     Run run = launchedSleep(machine);
     controller.loseAnswers();
     run.events().signalled("TERM");
-    assertEquals(JobRun.REQUEUED, run.await(), log::toString);
+    assertTrue(Await.until(PATIENCE, () -> isLogged("does not answer")), log::toString);
     assertEquals(1, store(machine).list().size(), log::toString);
-    assertLogged("if the job is not requeued: scontrol requeue 17");
-    assertEquals(List.of(), changes(), "a job that was cancelled stays so");
+    assertEquals(List.of(), changes(), log::toString);
+    controller.job(state, 0, "Requeue=1 PreemptTime=" + preempted);
+    assertEquals(code, run.await(), log::toString);
+    assertEquals(change.isEmpty() ? List.of() : List.of(change), changes(), log::toString);
+  }
+
+  /** Slurm announces a preemption in this way to tasks without a signal of their own. */
+  @Test
+  void sigtermAtTheBeginOfTheGraceIsAPreemption(GpuCheckpoints machine) throws Exception {
+    Run run = launchedSleep(machine);
+    controller.job("RUNNING", 0, "Requeue=1 PreemptTime=2026-11-26T09:30:00");
+    run.events().signalled("TERM");
+    assertTrue(
+        Await.until(PATIENCE, () -> run.code().isDone() || !changes().isEmpty()), log::toString);
+    assertEquals(JobRun.REQUEUED, ended(run, 0), log::toString);
+    assertEquals(List.of(REQUEUE), changes(), log::toString);
+    assertEquals(1, store(machine).list().size(), log::toString);
+  }
+
+  /** As with {@code proctrack/linuxproc}, which signals all processes of a task. */
+  @Test
+  void endByTheSignalOfAPreemptionIsNotThatOfTheCommand(GpuCheckpoints machine) throws Exception {
+    Run run = launchedSleep(machine);
+    controller.job("RUNNING", 0, "Requeue=1 PreemptTime=2026-11-26T09:30:00");
+    Signal.send("TERM", launchedPid());
+    assertEquals(JobRun.REQUEUED, ended(run, 0), log::toString);
+    assertEquals(List.of(REQUEUE), changes(), log::toString);
+    assertFalse(Files.exists(directory.resolve("images/lab-17/finished")), log::toString);
+  }
+
+  /** Without a snapshot the next run would reach its time limit at the same place. */
+  @ParameterizedTest
+  @ValueSource(booleans = {false, true})
+  void jobThatCannotBeDumpedAtItsTimeLimitContinuesFromASnapshot(
+      boolean hasSnapshot, GpuCheckpoints machine, SimulatedDriver driver) throws Exception {
+    every = hasSnapshot ? Duration.ofMillis(200) : null;
+    Counter counter = launched(machine, driver);
+    if (hasSnapshot) {
+      assertTrue(
+          Await.until(PATIENCE, () -> log.stream().anyMatch(line -> line.startsWith("snapshot "))),
+          log::toString);
+    }
+    counter.allocateManaged(); // the driver does not checkpoint this
+    controller.job("TIMEOUT", 0);
+    first().events().signalled("TERM");
+    assertEquals(hasSnapshot ? JobRun.REQUEUED : 143, first().await(), log::toString);
+    assertEquals(hasSnapshot ? List.of("requeue 17") : List.of(), changes(), log::toString);
+    assertFalse(counter.isAlive());
   }
 
   @Test
@@ -358,8 +414,10 @@ class JobRunTest {
     }
     assertLogged("the node is not recorded");
     Run third = restored(machine, 2);
-    assertTrue(Await.until(PATIENCE, this::isRestored), log::toString);
-    assertLogged("the failed restores are not forgotten");
+    assertTrue(
+        Await.until(PATIENCE, () -> isLogged("the failed restores are not forgotten")),
+        log::toString);
+    assertTrue(isRestored(), log::toString);
     endCounter(counter);
     assertEquals(CODE, third.await(), log::toString);
   }
@@ -375,8 +433,7 @@ class JobRunTest {
       assertTrue(Await.until(PATIENCE, () -> changes().size() == 3), log::toString);
       second.events().signalled("TERM");
       assertEquals(JobRun.REQUEUED, second.await(), log::toString);
-      assertEquals(
-          List.of("requeue 17", "requeue 17", "update JobId=17 ExcNodeList=node2"), changes());
+      assertEquals(List.of(REQUEUE, REQUEUE, "update JobId=17 ExcNodeList=node2"), changes());
       assertEquals(JobRun.NOT_RESTORED, restored(unfit, 2).await(), log::toString);
       assertLogged("the restore has failed 2 times, on node2, node3");
     }
@@ -409,7 +466,7 @@ class JobRunTest {
     damage(store(machine).list().get(1).directory());
     assertEquals(JobRun.NOT_RESTORED, restored(machine, 2).await(), log::toString);
     assertLogged("is not started again from its beginning");
-    assertEquals(List.of("requeue 17"), changes());
+    assertEquals(List.of(REQUEUE), changes());
   }
 
   private static void damage(Path image) throws IOException {
@@ -443,7 +500,7 @@ class JobRunTest {
     assertEquals(JobRun.REQUEUED, run.await(), log::toString);
     assertEquals(1, store(machine).list().size());
     assertLogged("submit it with --requeue");
-    assertLogged("Job is not requeueable; do it by hand");
+    assertLogged("is not requeued: Job is not requeueable; to continue it: scontrol requeue 17");
   }
 
   /** If this process ended without it, the job would have failed, with its command in an image. */
@@ -458,8 +515,8 @@ class JobRunTest {
     assertTrue(Await.until(PATIENCE, () -> changes().size() > 1), log::toString);
     run.events().signalled("TERM");
     assertEquals(JobRun.REQUEUED, run.await(), log::toString);
-    assertFalse(isLogged("do it by hand"), log::toString);
-    assertEquals("requeue 17", changes().get(changes().size() - 1));
+    assertFalse(isLogged("to continue it"), log::toString);
+    assertEquals(REQUEUE, changes().get(changes().size() - 1));
   }
 
   /** Slurm does not requeue a job that has ended. */
@@ -472,8 +529,8 @@ class JobRunTest {
         Await.until(PATIENCE, () -> run.code().isDone() || changes().size() > 1), log::toString);
     run.events().signalled("TERM");
     assertEquals(JobRun.REQUEUED, run.await(), log::toString);
-    assertEquals(List.of("requeue 17", "requeue 17"), changes(), log::toString);
-    assertFalse(isLogged("do it by hand"), log::toString);
+    assertEquals(List.of(REQUEUE, REQUEUE), changes(), log::toString);
+    assertFalse(isLogged("to continue it"), log::toString);
   }
 
   /** The other GPU of the node is that of another job then, even if it has room. */
@@ -512,7 +569,7 @@ class JobRunTest {
     assertEquals("0", Files.readString(directory.resolve("images/lab-17/ready")));
     Files.writeString(task.resolve("ready"), "0");
     assertEquals(JobRun.REQUEUED, ended(run, 0), log::toString);
-    assertEquals(List.of("requeue 17"), changes());
+    assertEquals(List.of(REQUEUE), changes());
   }
 
   @Test
@@ -526,18 +583,7 @@ class JobRunTest {
     controller.job("COMPLETING", 2);
     second.events().signalled("TERM");
     assertEquals(JobRun.REQUEUED, second.await(), log::toString);
-    assertEquals(List.of("requeue 17"), changes(), "another task has requeued the job");
-  }
-
-  /** At the time limit Slurm does not requeue a job. */
-  @Test
-  void waitForOtherTasksEndsBeforeTheTimeLimit(GpuCheckpoints machine) throws Exception {
-    otherTask();
-    Run run = launchedSleep(machine);
-    LocalDateTime end = LocalDateTime.now(ZoneId.systemDefault()).plusSeconds(10).withNano(0);
-    controller.job("RUNNING", 0, "Requeue=1 PreemptTime=None EndTime=" + end);
-    assertEquals(JobRun.REQUEUED, preempt(run), log::toString);
-    assertLogged("requeues without a dump of task lab-17-step0-rank1");
+    assertEquals(List.of(REQUEUE), changes(), "another task has requeued the job");
   }
 
   /** Slurm would start it again. */
@@ -585,7 +631,7 @@ class JobRunTest {
     CheckpointedProcess suspended = machine.suspend(counter.pid());
     assertEquals(JobRun.REQUEUED, preempt(), log::toString);
     assertFalse(suspended.identity().isAlive(), log::toString);
-    assertEquals(List.of("requeue 17"), changes(), log::toString);
+    assertEquals(List.of(REQUEUE), changes(), log::toString);
 
     Run second = restored(machine, 1);
     assertTrue(Await.until(PATIENCE, this::isRestored), log::toString);
@@ -640,8 +686,20 @@ class JobRunTest {
     Run run = dumpedByUncertainCriu(machine);
     Signal.send("KILL", launchedPid());
     assertEquals(JobRun.REQUEUED, ended(run, 0), log::toString);
-    assertEquals(List.of("requeue 17"), changes(), log::toString);
+    assertEquals(List.of(REQUEUE), changes(), log::toString);
     assertEquals(1, store(machine).list().size(), log::toString);
+    assertFalse(Files.exists(directory.resolve("images/lab-17/finished")), log::toString);
+  }
+
+  @Test
+  void imageIsTheDumpToo_ifTheCommandIsKilledAfterTheGrace(GpuCheckpoints machine)
+      throws Exception {
+    grace = Duration.ofSeconds(15);
+    Run run = dumpedByUncertainCriu(machine);
+    assertTrue(Await.until(PATIENCE, () -> isLogged("continues")), log::toString);
+    Signal.send("KILL", launchedPid());
+    assertEquals(JobRun.REQUEUED, ended(run, 0), log::toString);
+    assertEquals(List.of(REQUEUE), changes(), log::toString);
     assertFalse(Files.exists(directory.resolve("images/lab-17/finished")), log::toString);
   }
 
@@ -689,7 +747,12 @@ class JobRunTest {
 
   @Test
   void checkNamesWhatTheClusterLacks(GpuCheckpoints machine) throws Exception {
-    controller.config("ProctrackType = proctrack/linuxproc\nPreemptType = preempt/none\n");
+    controller.config(
+        """
+        ProctrackType = proctrack/linuxproc
+        PreemptType = preempt/none
+        SignalChildrenProcesses = yes
+        """);
     controller.partition("PartitionName=low GraceTime=0 PreemptMode=CANCEL\n");
     Map<String, Finding.Severity> found = new HashMap<>();
     new SlurmCheck(
@@ -704,6 +767,7 @@ class JobRunTest {
     assertEquals("PROBLEM", String.valueOf(found.get("GraceTime")));
     assertEquals("WARNING", String.valueOf(found.get("ProctrackType")));
     assertEquals("WARNING", String.valueOf(found.get("ConstrainDevices")));
+    assertEquals("WARNING", String.valueOf(found.get("SignalChildrenProcesses")));
     assertEquals("WARNING", String.valueOf(found.get("PreemptType")));
     assertEquals("WARNING", String.valueOf(found.get("signals")));
     try (Stream<Path> files = Files.list(directory.resolve("images"))) {

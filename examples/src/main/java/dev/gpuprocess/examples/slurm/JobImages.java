@@ -1,0 +1,258 @@
+package dev.gpuprocess.examples.slurm;
+
+import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.ImageStore;
+import dev.gpuprocess.LaunchedProcess;
+import dev.gpuprocess.ProcessImage;
+import dev.gpuprocess.RepeatedSnapshots;
+import dev.gpuprocess.RunningProcess;
+import dev.gpuprocess.SnapshotListener;
+import dev.gpuprocess.SnapshotPlan;
+import dev.gpuprocess.error.FixAndRetryException;
+import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.error.ImageKeptException;
+import dev.gpuprocess.error.NoSuchProcessException;
+import dev.gpuprocess.error.ProcessUnfitException;
+import dev.gpuprocess.error.RetryLaterException;
+import dev.gpuprocess.image.StoredImage;
+import dev.gpuprocess.options.Cancellation;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.options.RetentionPolicy;
+import dev.gpuprocess.options.SuspendOptions;
+import java.time.Duration;
+import java.util.List;
+import java.util.Optional;
+import java.util.OptionalLong;
+import java.util.concurrent.Executors;
+import java.util.concurrent.ScheduledExecutorService;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
+import org.jspecify.annotations.Nullable;
+
+/**
+ * The images of a job: snapshots while its command runs, and the dump with which a run ends. Used
+ * by one thread.
+ */
+final class JobImages {
+
+  private static final int SIGKILL = 9;
+  private static final int KEPT_IMAGES = 2;
+
+  /** For how long after the grace a CRIU whose dump has failed may kill the command. */
+  private static final Duration LATE_KILL = Duration.ofMinutes(5);
+
+  private static final Duration RETRY = Duration.ofMillis(100);
+
+  private final GpuCheckpoints machine;
+  private final SlurmJob job;
+  private final JobRun.Settings settings;
+  private final ImageStore store;
+  private final Consumer<String> log;
+  private Cancellation dumpCancellation = new Cancellation();
+
+  /** Until when a CRIU whose dump has failed may kill the command. */
+  private OptionalLong lateKill = OptionalLong.empty();
+
+  private @Nullable RepeatedSnapshots snapshots;
+
+  /** Whether this run has made an image. */
+  private volatile boolean areOfThisRun;
+
+  JobImages(
+      GpuCheckpoints machine,
+      SlurmJob job,
+      JobRun.Settings settings,
+      ImageStore store,
+      Consumer<String> log) {
+    this.machine = machine;
+    this.job = job;
+    this.settings = settings;
+    this.store = store;
+    this.log = log;
+  }
+
+  /**
+   * The dump has made one more image; removing the older ones must not delay a requeue. All images
+   * in the store are of this job, whose pid is another one in each run if it is isolated.
+   */
+  void prune() {
+    images().stream()
+        .skip(KEPT_IMAGES)
+        .forEach(
+            image ->
+                store
+                    .remove(image.directory())
+                    .ifPresent(why -> log.accept("kept image %s: it %s".formatted(image, why))));
+  }
+
+  /** The newest is the first. A killed dump leaves an incomplete image, which does not count. */
+  private List<StoredImage> images() {
+    return store.list().stream()
+        .filter(image -> !image.directory().toString().endsWith(".partial"))
+        .toList();
+  }
+
+  boolean areThere() {
+    return !images().isEmpty();
+  }
+
+  /** Whether this run has made one of them. */
+  boolean areOfThisRun() {
+    return areOfThisRun;
+  }
+
+  /** Whether snapshots are made at an interval. */
+  boolean areRepeated() {
+    return snapshots != null;
+  }
+
+  /** Ends periodic snapshots, and the one that is being made. */
+  void abandon() {
+    if (snapshots != null) {
+      snapshots.abandon();
+      snapshots = null;
+    }
+  }
+
+  /**
+   * Dumps the command, again and again while that may succeed. A snapshot that is being made
+   * becomes the dump.
+   *
+   * @param begin when the signal came that asks for it
+   * @param end when there is no time left for it
+   * @return whether the command is in an image, and has ended
+   */
+  boolean dump(LaunchedProcess process, long begin, long end) {
+    Cancellation cancellation = dumpCancellation;
+    ScheduledExecutorService timer = Executors.newSingleThreadScheduledExecutor();
+    try {
+      var unused =
+          timer.schedule(cancellation::cancel, end - System.nanoTime(), TimeUnit.NANOSECONDS);
+      while (true) {
+        try {
+          ProcessImage image = dumpOnce(process, cancellation);
+          log.accept(
+              "image %s is on disk %s after the signal"
+                  .formatted(image.directory().getFileName(), JobRun.since(begin)));
+          return true;
+        } catch (ImageKeptException e) {
+          return awaitKill(process, e, end);
+        } catch (NoSuchProcessException e) {
+          Optional<LaunchedProcess.Exit> ended = process.awaitExit(JobRun.END_GRACE);
+          log.accept(ended.isPresent() ? "the command has exited" : e.getMessage());
+          return false;
+        } catch (RetryLaterException e) {
+          log.accept("no dump yet: " + e.getMessage());
+          boolean over = System.nanoTime() - end >= 0 || cancellation.isCancelled();
+          if (over || process.awaitExit(RETRY).isPresent()) {
+            return false;
+          }
+        } catch (GpuCheckpointException e) {
+          log.accept("no dump: " + e.getMessage());
+          return false;
+        }
+      }
+    } finally {
+      timer.shutdownNow();
+      dumpCancellation = new Cancellation();
+    }
+  }
+
+  private ProcessImage dumpOnce(LaunchedProcess process, Cancellation cancellation) {
+    RepeatedSnapshots series = snapshots;
+    snapshots = null;
+    try {
+      return series != null
+          ? series.dump()
+          : store.dump(process.process(), dumpOptions(cancellation));
+    } catch (FixAndRetryException e) {
+      if (e.reason() != FixAndRetryException.Reason.WRONG_STATE) {
+        throw e;
+      }
+      // A user has suspended it, or it could not be resumed after a snapshot.
+      log.accept(e.getMessage());
+      SuspendOptions options = SuspendOptions.builder().cancellation(cancellation).build();
+      return store.dump(
+          machine.suspend(process.identity().pid(), options), dumpOptions(cancellation));
+    }
+  }
+
+  /**
+   * Waits until the end of the grace for a process that CRIU was allowed to kill when it failed.
+   * The image is complete.
+   *
+   * @return whether it was killed; otherwise it was not dumped
+   */
+  private boolean awaitKill(LaunchedProcess process, ImageKeptException failure, long end) {
+    log.accept(failure.getMessage());
+    areOfThisRun = true;
+    lateKill = OptionalLong.of(end + LATE_KILL.toNanos());
+    Duration left = Duration.ofNanos(Math.max(0, end - System.nanoTime()));
+    return process.awaitExit(left).filter(this::isLateKill).isPresent();
+  }
+
+  /** Whether a CRIU whose dump has failed may have killed the command; the image is complete. */
+  boolean isLateKill(LaunchedProcess.Exit exit) {
+    return lateKill.isPresent()
+        && System.nanoTime() - lateKill.getAsLong() < 0
+        && exit.code().isEmpty()
+        && exit.signal().orElse(SIGKILL) == SIGKILL;
+  }
+
+  /**
+   * Resumes a command that a user has suspended, or that a failed dump could not resume.
+   *
+   * @return a sentence with the outcome
+   */
+  String resume(LaunchedProcess process) {
+    try {
+      RunningProcess unused = machine.resume(process.identity().pid());
+    } catch (ProcessUnfitException e) {
+      // It does not use CUDA, so it was not suspended.
+    } catch (GpuCheckpointException e) {
+      return "the command is not resumed (%s)".formatted(e.getMessage());
+    }
+    return "the command continues";
+  }
+
+  private DumpOptions dumpOptions(Cancellation cancellation) {
+    return DumpOptions.builder().label(job.name()).cancellation(cancellation).build();
+  }
+
+  /** Begins with periodic snapshots, if the user wants them and there are none. */
+  void repeat(LaunchedProcess process) {
+    if (settings.every() == null || snapshots != null) {
+      return;
+    }
+    try {
+      snapshots =
+          process
+              .process()
+              .repeatSnapshots(
+                  SnapshotPlan.into(store)
+                      .every(settings.every())
+                      .retention(RetentionPolicy.builder().keepLast(KEPT_IMAGES).build())
+                      .options(dumpOptions(dumpCancellation))
+                      .patience(settings.grace())
+                      .listener(new Listener())
+                      .build());
+    } catch (GpuCheckpointException e) {
+      log.accept("there are no periodic snapshots yet: " + e.getMessage());
+    }
+  }
+
+  /** Writes what happens to periodic snapshots. */
+  private final class Listener implements SnapshotListener {
+
+    @Override
+    public void made(ProcessImage image) {
+      areOfThisRun = true;
+      log.accept("snapshot " + image.directory().getFileName());
+    }
+
+    @Override
+    public void failed(Throwable why) {
+      log.accept("a snapshot failed: " + why.getMessage());
+    }
+  }
+}
