@@ -24,11 +24,14 @@ if [ $# = 3 ]; then
 fi
 hostname "$2"
 if [ "$LAB_REAL" = yes ]; then
-  # Of the GPUs, only its own.
+  # Of the GPUs, only its own. As root the driver makes a device that is missing, unless something else has its name.
   devices=$1/dev
   mount -t tmpfs -o mode=755 tmpfs "$devices"
   cp -a /dev/{null,zero,full,random,urandom,tty,ptmx,fd,stdin,stdout,stderr,nvidiactl,nvidia-uvm*} "$devices"
   cp -a "$(sed -n "s/^NodeName=$2 .*File=//p" /etc/slurm/gres.conf)" "$devices"
+  for each in /dev/nvidia[0-9]*; do
+    [ -e "$devices/${each#/dev/}" ] || mkdir -p "$devices/${each#/dev/}/none"
+  done
   mkdir "$devices/pts" "$devices/shm"
   mount --bind /dev/pts "$devices/pts"
   mount --move "$devices" /dev
