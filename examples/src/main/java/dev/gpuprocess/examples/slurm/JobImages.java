@@ -119,7 +119,7 @@ final class JobImages {
    * becomes the dump.
    *
    * @param begin when the signal came that asks for it
-   * @param end when there is no time left for it
+   * @param end when the time for it is over
    * @return whether the command is in an image, and has ended
    */
   boolean dump(LaunchedProcess process, long begin, long end) {
@@ -237,7 +237,7 @@ final class JobImages {
                       .listener(new Listener())
                       .build());
     } catch (GpuCheckpointException e) {
-      log.accept("there are no periodic snapshots yet: " + e.getMessage());
+      log.accept("periodic snapshots cannot begin yet: " + e.getMessage());
     }
   }
 

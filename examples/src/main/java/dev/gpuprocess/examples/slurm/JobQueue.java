@@ -30,7 +30,8 @@ final class JobQueue {
   /**
    * Creates it.
    *
-   * @param patience how long a controller that does not answer, or refuses, is asked at least
+   * @param patience for how long at least a controller gets a question that it refuses or does not
+   *     answer
    */
   JobQueue(
       SlurmJob job,

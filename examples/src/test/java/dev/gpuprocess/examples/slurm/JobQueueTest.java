@@ -33,7 +33,7 @@ class JobQueueTest {
   private final List<String> log = new ArrayList<>();
   private Event silence = () -> {};
 
-  /** What a test does when the controller was asked and has not answered. */
+  /** What a test does when the controller has not answered. */
   private interface Event {
     void happen() throws IOException;
   }
