@@ -8,6 +8,7 @@ import dev.gpuprocess.RepeatedSnapshots;
 import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.SnapshotListener;
 import dev.gpuprocess.SnapshotPlan;
+import dev.gpuprocess.error.Fate;
 import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageKeptException;
@@ -57,6 +58,9 @@ final class JobImages {
 
   /** Whether this run has made an image. */
   private volatile boolean areOfThisRun;
+
+  /** Whether CRIU failed in a snapshot, and may have ended the command; its image is complete. */
+  private volatile boolean isLost;
 
   JobImages(
       GpuCheckpoints machine,
@@ -138,6 +142,10 @@ final class JobImages {
         } catch (ImageKeptException e) {
           return awaitKill(process, e, end);
         } catch (NoSuchProcessException e) {
+          if (isInImage(e)) {
+            log.accept(e.getMessage());
+            return true;
+          }
           Optional<LaunchedProcess.Exit> ended = process.awaitExit(JobRun.END_GRACE);
           log.accept(ended.isPresent() ? "the command has exited" : e.getMessage());
           return false;
@@ -145,11 +153,11 @@ final class JobImages {
           log.accept("no dump yet: " + e.getMessage());
           boolean over = System.nanoTime() - end >= 0 || cancellation.isCancelled();
           if (over || process.awaitExit(RETRY).isPresent()) {
-            return false;
+            return process.isDumped();
           }
         } catch (GpuCheckpointException e) {
           log.accept("no dump: " + e.getMessage());
-          return false;
+          return process.isDumped();
         }
       }
     } finally {
@@ -191,8 +199,17 @@ final class JobImages {
     return process.awaitExit(left).filter(this::isLateKill).isPresent();
   }
 
-  /** Whether a CRIU whose dump has failed may have killed the command; the image is complete. */
-  boolean isLateKill(LaunchedProcess.Exit exit) {
+  /** Whether a CRIU that has failed may have ended the command; the image is complete. */
+  boolean isEndedByCriu(LaunchedProcess.Exit exit) {
+    return (isLost && exit.code().isEmpty()) || isLateKill(exit);
+  }
+
+  private static boolean isInImage(Throwable why) {
+    return why instanceof NoSuchProcessException gone
+        && gone.failure().fate() == Fate.GONE_AND_DURABLE;
+  }
+
+  private boolean isLateKill(LaunchedProcess.Exit exit) {
     return lateKill.isPresent()
         && System.nanoTime() - lateKill.getAsLong() < 0
         && exit.code().isEmpty()
@@ -252,6 +269,10 @@ final class JobImages {
 
     @Override
     public void failed(Throwable why) {
+      if (why instanceof ImageKeptException || isInImage(why)) {
+        areOfThisRun = true;
+        isLost = true;
+      }
       log.accept("a snapshot failed: " + why.getMessage());
     }
   }

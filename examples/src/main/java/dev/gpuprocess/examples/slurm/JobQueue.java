@@ -26,6 +26,7 @@ final class JobQueue {
   private final JobEvents events;
   private final Consumer<String> log;
   private final Duration patience;
+  private boolean hasTerm;
 
   /**
    * Creates it.
@@ -71,7 +72,7 @@ final class JobQueue {
         if (!isEndKnown) {
           JobRecord record = scontrol.job(job);
           isEndKnown = record.isKnown();
-          end = beforeItsEnd(record, endNanos);
+          end = beforeItsEnd(record, Duration.ZERO, endNanos);
         }
         if (isOver(end)) {
           log.accept("requeues without a dump of task " + task);
@@ -96,11 +97,17 @@ final class JobQueue {
     }
   }
 
-  /** A job that is ended at its time limit is not requeued by Slurm. */
-  private static long beforeItsEnd(JobRecord record, long endNanos) {
+  /**
+   * Returns the end of the grace, or before that a moment that leaves time for a requeue: Slurm
+   * does not requeue a job that it ends at its time limit.
+   *
+   * @param more how long the job goes on after its end
+   */
+  static long beforeItsEnd(JobRecord record, Duration more, long endNanos) {
     long now = System.nanoTime();
     return record
         .timeLeft()
+        .map(more::plus)
         .map(left -> left.toNanos() - Math.min(left.toNanos() / 4, REQUEUE_TIME.toNanos()))
         .map(left -> now + Math.min(endNanos - now, left))
         .orElse(endNanos);
@@ -143,7 +150,9 @@ final class JobQueue {
       log.accept("the job is not requeued yet: " + answer.line());
       pause = ASK_AGAIN;
     }
-    return false;
+    JobRecord record = scontrol.job(job);
+    log.accept("the job is %s; the image is kept".formatted(record.state()));
+    return record.isRequeued();
   }
 
   /** Returns whether Slurm ends the job; a SIGTERM of a user does not count. */
@@ -156,6 +165,7 @@ final class JobQueue {
       return false;
     }
     boolean unused = requeueAfterLimit(record);
+    hasTerm = true;
     return true;
   }
 
@@ -211,6 +221,6 @@ final class JobQueue {
 
   /** Waits for the end that Slurm sends to a job that is requeued. */
   void awaitTerm() throws InterruptedException {
-    boolean unused = events.awaitTerm(TERM_WAIT);
+    boolean unused = hasTerm || events.awaitTerm(TERM_WAIT);
   }
 }

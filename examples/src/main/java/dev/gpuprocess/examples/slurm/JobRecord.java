@@ -59,12 +59,14 @@ record JobRecord(SlurmJob job, Map<String, String> fields) {
 
   /**
    * Returns the time until Slurm ends it, at its time limit or at the end of the grace of a
-   * preemption; empty if it does not tell, as for a job without a time limit.
+   * preemption; empty if it does not tell, as for a job without a time limit, or if that time is
+   * over by the clock of this node.
    */
   Optional<Duration> timeLeft() {
     try {
       LocalDateTime end = LocalDateTime.parse(fields.getOrDefault("EndTime", ""));
-      return Optional.of(Duration.between(LocalDateTime.now(ZoneId.systemDefault()), end));
+      return Optional.of(Duration.between(LocalDateTime.now(ZoneId.systemDefault()), end))
+          .filter(left -> !left.isNegative());
     } catch (DateTimeParseException e) {
       return Optional.empty(); // Slurm writes Unknown
     }

@@ -293,17 +293,18 @@ public final class JobRun {
 
   /** A signal of Slurm may reach the whole tree, so an end that follows one is not its own. */
   private int ended(LaunchedProcess process) throws InterruptedException {
+    images.abandon(); // a snapshot may have ended it
     LaunchedProcess.Exit exit = process.exit().orElseThrow();
     int code =
         exit.signal().isPresent()
             ? SIGNALLED + exit.signal().getAsInt()
             : exit.code().orElse(UNKNOWN);
     JobRecord record = scontrol.job(job);
-    boolean isLate = images.isLateKill(exit) && (record.isRunning() || !record.isKnown());
+    boolean isLate = images.isEndedByCriu(exit) && (record.isRunning() || !record.isKnown());
     if (isLate || (record.isRunning() && record.isPreempted() && ANNOUNCED.contains(code))) {
       log.accept(
           isLate
-              ? "CRIU has killed the command late, so its image is its dump"
+              ? "CRIU has ended the command when it failed, so its image is its dump"
               : "the signal of the preemption has ended the command, with " + code);
       long grace = queue.areOthersSignalled(record) ? settings.grace().toNanos() : 0;
       return requeue(System.nanoTime() + grace);
@@ -328,8 +329,10 @@ public final class JobRun {
     if (!images.dump(process, signal.nanos(), graceEnd(record, signal))) {
       if (process.exit().isEmpty()) {
         setReady(true); // otherwise when its end is recorded
-        log.accept(images.resume(process) + "; the images before are kept");
-        images.repeat(process);
+        if (!events.isSignalled()) { // the next signal may leave no time for that
+          log.accept(images.resume(process) + "; the images before are kept");
+          images.repeat(process);
+        }
       }
       return OptionalInt.empty();
     }
@@ -365,7 +368,7 @@ public final class JobRun {
       }
       JobRecord later = queue.awaitRecord();
       if (later.isRunning() && !later.isPreempted()) {
-        log.accept("the signal was that of a user; the image stays");
+        log.accept("the signal was that of a user; the image is kept");
         return OptionalInt.of(SIGNALLED + SIGTERM);
       }
       if (later.isRunning()) {
@@ -382,8 +385,12 @@ public final class JobRun {
       // Without an image of this run, the next one would do the same again until its limit.
       boolean hasImage = isDumped || images.areOfThisRun();
       if (hasImage || record.isRequeued()) {
+        boolean isRequeuedHere = hasImage && record.hasReachedTimeLimit();
+        if (isRequeuedHere) {
+          boolean unused = queue.tryAfterLimit(scontrol.job(job));
+        }
         endAll(process);
-        if (hasImage && record.hasReachedTimeLimit()) {
+        if (isRequeuedHere) {
           boolean unused = queue.requeueAfterLimit(queue.awaitRecord());
         }
         return OptionalInt.of(REQUEUED);
@@ -404,15 +411,13 @@ public final class JobRun {
     return signal.nanos() + Math.min(settings.grace().toNanos(), killWait.minus(RESERVE).toNanos());
   }
 
-  /** Returns when a dump must be over: after the grace, or if Slurm ends the job before. */
+  /**
+   * Returns when a dump must be over: after the grace, or in time for a requeue if Slurm ends the
+   * job before. A batch script has KillWait then, and tasks of {@code srun} have not.
+   */
   private long graceEnd(JobRecord record, Signalled signal) {
-    long now = System.nanoTime();
-    long grace = signal.nanos() + settings.grace().toNanos() - now;
-    return now
-        + record
-            .timeLeft()
-            .map(left -> Math.min(grace, left.plus(killWait).minus(RESERVE).toNanos()))
-            .orElse(grace);
+    Duration more = job.others().isEmpty() ? killWait : Duration.ZERO;
+    return JobQueue.beforeItsEnd(record, more, signal.nanos() + settings.grace().toNanos());
   }
 
   static String since(long nanos) {

@@ -704,6 +704,17 @@ class JobRunTest {
   }
 
   @Test
+  void imageIsTheDumpToo_ifASnapshotHasEndedTheCommand(GpuCheckpoints machine) throws Exception {
+    every = Duration.ofMillis(200);
+    Run run = launchedSleep(machine.toBuilder().criu(uncertainCriu()).build());
+    assertTrue(Await.until(PATIENCE, () -> isLogged("a snapshot failed")), log::toString);
+    Signal.send("KILL", launchedPid());
+    assertEquals(JobRun.REQUEUED, ended(run, 0), log::toString);
+    assertEquals(List.of(REQUEUE), changes(), log::toString);
+    assertFalse(Files.exists(directory.resolve("images/lab-17/finished")), log::toString);
+  }
+
+  @Test
   void endIsThatOfTheCommandIfTheFailedCriuHasNotKilledIt(GpuCheckpoints machine) throws Exception {
     Run run = dumpedByUncertainCriu(machine);
     Signal.send("TERM", launchedPid());
