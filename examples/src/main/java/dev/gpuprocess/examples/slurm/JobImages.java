@@ -51,15 +51,17 @@ final class JobImages {
   private final Consumer<String> log;
   private Cancellation dumpCancellation = new Cancellation();
 
-  /** Until when a CRIU whose dump has failed may kill the command. */
-  private OptionalLong lateKill = OptionalLong.empty();
+  /** Until when a CRIU that has failed may kill the command, which is in a complete image. */
+  private volatile OptionalLong lateKill = OptionalLong.empty();
 
   private @Nullable RepeatedSnapshots snapshots;
 
   /** Whether this run has made an image. */
   private volatile boolean areOfThisRun;
 
-  /** Whether CRIU failed in a snapshot, and may have ended the command; its image is complete. */
+  /**
+   * Whether a CRIU that failed in a snapshot has ended the command, which is in a complete image.
+   */
   private volatile boolean isLost;
 
   JobImages(
@@ -193,10 +195,14 @@ final class JobImages {
    */
   private boolean awaitKill(LaunchedProcess process, ImageKeptException failure, long end) {
     log.accept(failure.getMessage());
-    areOfThisRun = true;
-    lateKill = OptionalLong.of(end + LATE_KILL.toNanos());
+    expectLateKill(end);
     Duration left = Duration.ofNanos(Math.max(0, end - System.nanoTime()));
     return process.awaitExit(left).filter(this::isLateKill).isPresent();
+  }
+
+  private void expectLateKill(long graceEnd) {
+    areOfThisRun = true;
+    lateKill = OptionalLong.of(graceEnd + LATE_KILL.toNanos());
   }
 
   /** Whether a CRIU that has failed may have ended the command; the image is complete. */
@@ -210,8 +216,9 @@ final class JobImages {
   }
 
   private boolean isLateKill(LaunchedProcess.Exit exit) {
-    return lateKill.isPresent()
-        && System.nanoTime() - lateKill.getAsLong() < 0
+    OptionalLong end = lateKill;
+    return end.isPresent()
+        && System.nanoTime() - end.getAsLong() < 0
         && exit.code().isEmpty()
         && exit.signal().orElse(SIGKILL) == SIGKILL;
   }
@@ -269,7 +276,9 @@ final class JobImages {
 
     @Override
     public void failed(Throwable why) {
-      if (why instanceof ImageKeptException || isInImage(why)) {
+      if (why instanceof ImageKeptException) {
+        expectLateKill(System.nanoTime());
+      } else if (isInImage(why)) {
         areOfThisRun = true;
         isLost = true;
       }

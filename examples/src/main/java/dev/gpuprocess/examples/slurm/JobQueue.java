@@ -7,6 +7,7 @@ import java.util.LinkedHashSet;
 import java.util.Optional;
 import java.util.Set;
 import java.util.function.Consumer;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Puts a job back into Slurm's queue once its commands are in images. Slurm ends all processes of
@@ -26,7 +27,9 @@ final class JobQueue {
   private final JobEvents events;
   private final Consumer<String> log;
   private final Duration patience;
-  private boolean hasTerm;
+
+  /** What Slurm recorded of the job after its SIGTERM. */
+  private @Nullable JobRecord ended;
 
   /**
    * Creates it.
@@ -49,10 +52,15 @@ final class JobQueue {
     this.patience = patience;
   }
 
-  /** Whether other tasks of the step may be being dumped, because all of them were signalled. */
-  boolean areOthersSignalled(JobRecord record) {
-    return !job.others().isEmpty()
-        && (!record.isKnown() || record.isPreempted() || events.isSignalled());
+  /**
+   * Requeues the job for a reason of this task alone. Other tasks are waited for if they may be
+   * signalled too, and so are being dumped.
+   *
+   * @return as {@link #requeue}
+   */
+  boolean requeueAlone(JobRecord record, long endNanos) throws InterruptedException {
+    boolean areSignalled = !record.isKnown() || record.isPreempted() || events.isSignalled();
+    return (!areSignalled || awaitOthers(endNanos)) && requeue(endNanos);
   }
 
   /**
@@ -150,9 +158,7 @@ final class JobQueue {
       log.accept("the job is not requeued yet: " + answer.line());
       pause = ASK_AGAIN;
     }
-    JobRecord record = scontrol.job(job);
-    log.accept("the job is %s; the image is kept".formatted(record.state()));
-    return record.isRequeued();
+    return ended != null && ended.isRequeued();
   }
 
   /** Returns whether Slurm ends the job; a SIGTERM of a user does not count. */
@@ -165,7 +171,9 @@ final class JobQueue {
       return false;
     }
     boolean unused = requeueAfterLimit(record);
-    hasTerm = true;
+    JobRecord last = scontrol.job(job);
+    log.accept("the job is %s; the image is kept".formatted(last.state()));
+    ended = last;
     return true;
   }
 
@@ -221,6 +229,6 @@ final class JobQueue {
 
   /** Waits for the end that Slurm sends to a job that is requeued. */
   void awaitTerm() throws InterruptedException {
-    boolean unused = hasTerm || events.awaitTerm(TERM_WAIT);
+    boolean unused = ended != null || events.awaitTerm(TERM_WAIT);
   }
 }

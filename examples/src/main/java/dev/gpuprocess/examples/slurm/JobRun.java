@@ -168,7 +168,6 @@ public final class JobRun {
     }
     follow(process);
     int code = serve(process);
-    images.abandon();
     if (code == REQUEUED) {
       record("older images are not removed", images::prune);
     }
@@ -193,8 +192,7 @@ public final class JobRun {
     }
     setReady(true);
     long end = System.nanoTime() + settings.grace().toNanos();
-    if ((queue.areOthersSignalled(scontrol.job(job)) && !queue.awaitOthers(end))
-        || !queue.requeue(end)) {
+    if (!queue.requeueAlone(scontrol.job(job), end)) {
       return NOT_RESTORED;
     }
     queue.exclude(failed);
@@ -306,8 +304,11 @@ public final class JobRun {
           isLate
               ? "CRIU has ended the command when it failed, so its image is its dump"
               : "the signal of the preemption has ended the command, with " + code);
-      long grace = queue.areOthersSignalled(record) ? settings.grace().toNanos() : 0;
-      return requeue(System.nanoTime() + grace);
+      setReady(true);
+      if (queue.requeueAlone(record, System.nanoTime() + settings.grace().toNanos())) {
+        queue.awaitTerm();
+      }
+      return REQUEUED;
     }
     boolean own = record.isKnown() ? record.isRunning() : exit.code().isPresent() && !terminated;
     if (own) {
@@ -385,14 +386,10 @@ public final class JobRun {
       // Without an image of this run, the next one would do the same again until its limit.
       boolean hasImage = isDumped || images.areOfThisRun();
       if (hasImage || record.isRequeued()) {
-        boolean isRequeuedHere = hasImage && record.hasReachedTimeLimit();
-        if (isRequeuedHere) {
-          boolean unused = queue.tryAfterLimit(scontrol.job(job));
-        }
-        endAll(process);
-        if (isRequeuedHere) {
+        if (hasImage && record.hasReachedTimeLimit()) {
           boolean unused = queue.requeueAfterLimit(queue.awaitRecord());
         }
+        endAll(process);
         return OptionalInt.of(REQUEUED);
       }
     }

@@ -299,8 +299,6 @@ class JobRunTest {
     Run run = launchedSleep(machine);
     controller.job("RUNNING", 0, "Requeue=1 PreemptTime=2026-11-26T09:30:00");
     run.events().signalled("TERM");
-    assertTrue(
-        Await.until(PATIENCE, () -> run.code().isDone() || !changes().isEmpty()), log::toString);
     assertEquals(JobRun.REQUEUED, ended(run, 0), log::toString);
     assertEquals(List.of(REQUEUE), changes(), log::toString);
     assertEquals(1, store(machine).list().size(), log::toString);
@@ -311,10 +309,7 @@ class JobRunTest {
   void endByTheSignalOfAPreemptionIsNotThatOfTheCommand(GpuCheckpoints machine) throws Exception {
     Run run = launchedSleep(machine);
     controller.job("RUNNING", 0, "Requeue=1 PreemptTime=2026-11-26T09:30:00");
-    Signal.send("TERM", launchedPid());
-    assertEquals(JobRun.REQUEUED, ended(run, 0), log::toString);
-    assertEquals(List.of(REQUEUE), changes(), log::toString);
-    assertFalse(Files.exists(directory.resolve("images/lab-17/finished")), log::toString);
+    assertRequeuedAfter("TERM", run);
   }
 
   /** Without a snapshot the next run would reach its time limit at the same place. */
@@ -684,11 +679,8 @@ class JobRunTest {
   void imageThatIsCompleteIsTheDumpIfTheCommandIsKilledLate(GpuCheckpoints machine)
       throws Exception {
     Run run = dumpedByUncertainCriu(machine);
-    Signal.send("KILL", launchedPid());
-    assertEquals(JobRun.REQUEUED, ended(run, 0), log::toString);
-    assertEquals(List.of(REQUEUE), changes(), log::toString);
+    assertRequeuedAfter("KILL", run);
     assertEquals(1, store(machine).list().size(), log::toString);
-    assertFalse(Files.exists(directory.resolve("images/lab-17/finished")), log::toString);
   }
 
   @Test
@@ -697,30 +689,38 @@ class JobRunTest {
     grace = Duration.ofSeconds(15);
     Run run = dumpedByUncertainCriu(machine);
     assertTrue(Await.until(PATIENCE, () -> isLogged("continues")), log::toString);
-    Signal.send("KILL", launchedPid());
-    assertEquals(JobRun.REQUEUED, ended(run, 0), log::toString);
-    assertEquals(List.of(REQUEUE), changes(), log::toString);
-    assertFalse(Files.exists(directory.resolve("images/lab-17/finished")), log::toString);
+    assertRequeuedAfter("KILL", run);
   }
 
   @Test
   void imageIsTheDumpToo_ifASnapshotHasEndedTheCommand(GpuCheckpoints machine) throws Exception {
-    every = Duration.ofMillis(200);
-    Run run = launchedSleep(machine.toBuilder().criu(uncertainCriu()).build());
-    assertTrue(Await.until(PATIENCE, () -> isLogged("a snapshot failed")), log::toString);
-    Signal.send("KILL", launchedPid());
+    assertRequeuedAfter("KILL", snapshotByUncertainCriu(machine));
+  }
+
+  @ParameterizedTest
+  @ValueSource(booleans = {false, true})
+  void endIsThatOfTheCommandIfTheFailedCriuHasNotKilledIt(
+      boolean isSnapshot, GpuCheckpoints machine) throws Exception {
+    Run run = isSnapshot ? snapshotByUncertainCriu(machine) : dumpedByUncertainCriu(machine);
+    Signal.send("TERM", launchedPid());
+    assertEquals(143, run.await(), log::toString);
+    assertEquals(List.of(), changes(), log::toString);
+    assertEquals("143", Files.readString(directory.resolve("images/lab-17/finished")));
+  }
+
+  /** Ends the command, which is not recorded as its end. */
+  private void assertRequeuedAfter(String signal, Run run) throws Exception {
+    Signal.send(signal, launchedPid());
     assertEquals(JobRun.REQUEUED, ended(run, 0), log::toString);
     assertEquals(List.of(REQUEUE), changes(), log::toString);
     assertFalse(Files.exists(directory.resolve("images/lab-17/finished")), log::toString);
   }
 
-  @Test
-  void endIsThatOfTheCommandIfTheFailedCriuHasNotKilledIt(GpuCheckpoints machine) throws Exception {
-    Run run = dumpedByUncertainCriu(machine);
-    Signal.send("TERM", launchedPid());
-    assertEquals(143, run.await(), log::toString);
-    assertEquals(List.of(), changes(), log::toString);
-    assertEquals("143", Files.readString(directory.resolve("images/lab-17/finished")));
+  private Run snapshotByUncertainCriu(GpuCheckpoints machine) throws Exception {
+    every = Duration.ofMillis(200);
+    Run run = launchedSleep(machine.toBuilder().criu(uncertainCriu()).build());
+    assertTrue(Await.until(PATIENCE, () -> isLogged("a snapshot failed")), log::toString);
+    return run;
   }
 
   private Run dumpedByUncertainCriu(GpuCheckpoints machine) throws Exception {
