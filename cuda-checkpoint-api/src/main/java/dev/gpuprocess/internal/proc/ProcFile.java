@@ -39,6 +39,9 @@ final class ProcFile {
   private static final int ATTEMPTS = 3;
   private static final Path SELF = ProcFs.self("stat");
 
+  /** EMFILE; translated in some locales, where it counts whether a file can still be opened. */
+  private static final String TABLE_IS_FULL = "Too many open files";
+
   private ProcFile() {}
 
   /**
@@ -187,10 +190,10 @@ final class ProcFile {
             .formatted(
                 path,
                 reason,
-                canOpen(SELF)
-                    ? "try again"
-                    : "this JVM cannot open any file: close some, or raise its limit"
-                        + " (RLIMIT_NOFILE, ulimit -n)"),
+                reason.equals(TABLE_IS_FULL) || !canOpen(SELF)
+                    ? "this JVM cannot open any file: close some, or raise its limit"
+                        + " (RLIMIT_NOFILE, ulimit -n)"
+                    : "try again"),
         failure(path),
         e);
   }
