@@ -69,7 +69,8 @@ public final class PoisonedProcess extends LiveProcess implements GpuProcess {
   /**
    * Returns the image from which {@link #replaceWith} restores the suspended process: the
    * {@linkplain dev.gpuprocess.options.ResumeOptions.Builder#fallbackImage fallback image} of the
-   * failed resume, or the image that the process was restored from and has not run since.
+   * failed resume, the image of the snapshot that failed with its resume, or the image that the
+   * process was restored from and has not run since.
    *
    * @return where the image was made; empty for none. It may have been moved or removed since
    */

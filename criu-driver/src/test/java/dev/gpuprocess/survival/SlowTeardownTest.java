@@ -156,9 +156,12 @@ class SlowTeardownTest {
     try (SimulatedMachine machine = new SimulatedMachine(directory.resolve("machine"));
         Subject subject = Subject.start(machine.driver)) {
       GpuCheckpoints dying = machine.checkpoints().toBuilder().criu(dyingWith(subject)).build();
-      assertThrows(
-          NoSuchProcessException.class,
-          () -> dying.process(subject.pid()).snapshot(machine.image()));
+      NoSuchProcessException gone =
+          assertThrows(
+              NoSuchProcessException.class,
+              () -> dying.process(subject.pid()).snapshot(machine.image()));
+      assertEquals(Fate.GONE_AND_DURABLE, gone.failure().fate());
+      assertTrue(gone.getMessage().contains(machine.image().toString()), gone.getMessage());
       machine.checkpoints().open(machine.image()).restore().resume();
       assertEquals(Optional.empty(), subject.fault());
     }

@@ -36,6 +36,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicBoolean;
 import org.junit.jupiter.api.AfterEach;
@@ -203,10 +204,12 @@ class SnapshotPauseTest {
   void aProcessThatTheDriverLosesHasItsImage() {
     Fault lost = Fault.in("cuCheckpointProcessRestore").answers(OUT_OF_MEMORY);
     GpuCheckpoints losing = place.at("restore", () -> place.machine.driver.faults(lost));
-    assertThrows(
-        PoisonedProcessException.class,
-        () -> losing.process(job.pid()).snapshot(place.image(), OPTIONS));
+    PoisonedProcessException lostIt =
+        assertThrows(
+            PoisonedProcessException.class,
+            () -> losing.process(job.pid()).snapshot(place.image(), OPTIONS));
     place.machine.driver.clearFaults();
+    assertEquals(Optional.of(place.image()), lostIt.process().fallbackImage());
     assertEquals(1, checkpoints().open(place.image()).manifest().memoryFiles().size());
     assertComesBack(checkpoints().open(place.image()));
     MachineWithDisk.assertNoMemoryIsTaken(place.memory);

@@ -5,6 +5,7 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.Fate;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageKeptException;
+import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.call.Stop;
@@ -343,17 +344,28 @@ public final class RunningDump {
     }
   }
 
-  /** Publishes the image of a process that could not be resumed and may be lost. */
+  /**
+   * Publishes the image of a process that could not be resumed and may be lost. Returns why, or
+   * that CRIU has ended the process.
+   */
   private RuntimeException afterwards(Throwable thrown, Paused paused) {
+    Throwable why = thrown;
     try {
-      ImageDirectory unused = paused.image().publishAtLength();
+      ImageDirectory made = paused.image().publishAtLength();
+      tree.members().stream()
+          .filter(TrackedProcess::isPoisoned)
+          .forEach(each -> each.setFallbackImage(made.path()));
+      paused.image().requireNotLost();
       steps.rethrow();
+    } catch (NoSuchProcessException | ImageKeptException e) {
+      e.addSuppressed(thrown);
+      why = e;
     } catch (RuntimeException | Error e) {
       thrown.addSuppressed(e);
     }
-    if (thrown instanceof Error error) {
+    if (why instanceof Error error) {
       throw error;
     }
-    return (RuntimeException) thrown;
+    return (RuntimeException) why;
   }
 }
