@@ -3,6 +3,7 @@ package dev.gpuprocess.examples.slurm;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.ImageStore;
 import dev.gpuprocess.LaunchedProcess;
+import dev.gpuprocess.PoisonedProcessException;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.RepeatedSnapshots;
 import dev.gpuprocess.RunningProcess;
@@ -13,7 +14,7 @@ import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageKeptException;
 import dev.gpuprocess.error.NoSuchProcessException;
-import dev.gpuprocess.error.ProcessUnfitException;
+import dev.gpuprocess.error.NotCudaProcessException;
 import dev.gpuprocess.error.RetryLaterException;
 import dev.gpuprocess.image.StoredImage;
 import dev.gpuprocess.options.Cancellation;
@@ -48,6 +49,7 @@ final class JobImages {
   private final SlurmJob job;
   private final JobRun.Settings settings;
   private final ImageStore store;
+  private final JobEvents events;
   private final Consumer<String> log;
   private Cancellation dumpCancellation = new Cancellation();
 
@@ -60,7 +62,8 @@ final class JobImages {
   private volatile boolean areOfThisRun;
 
   /**
-   * Whether a CRIU that failed in a snapshot has ended the command, which is in a complete image.
+   * Whether the command cannot go on, and continues from its newest image: a CRIU that failed in a
+   * snapshot has ended it, or its GPU memory is lost.
    */
   private volatile boolean isLost;
 
@@ -69,11 +72,13 @@ final class JobImages {
       SlurmJob job,
       JobRun.Settings settings,
       ImageStore store,
+      JobEvents events,
       Consumer<String> log) {
     this.machine = machine;
     this.job = job;
     this.settings = settings;
     this.store = store;
+    this.events = events;
     this.log = log;
   }
 
@@ -150,13 +155,17 @@ final class JobImages {
           }
           Optional<LaunchedProcess.Exit> ended = process.awaitExit(JobRun.END_GRACE);
           log.accept(ended.isPresent() ? "the command has exited" : e.getMessage());
-          return false;
+          return process.isDumped();
         } catch (RetryLaterException e) {
           log.accept("no dump yet: " + e.getMessage());
           boolean over = System.nanoTime() - end >= 0 || cancellation.isCancelled();
           if (over || process.awaitExit(RETRY).isPresent()) {
             return process.isDumped();
           }
+        } catch (PoisonedProcessException e) {
+          log.accept("no dump: " + e.getMessage());
+          endLost(e);
+          return false;
         } catch (GpuCheckpointException e) {
           log.accept("no dump: " + e.getMessage());
           return process.isDumped();
@@ -205,9 +214,29 @@ final class JobImages {
     lateKill = OptionalLong.of(graceEnd + LATE_KILL.toNanos());
   }
 
-  /** Whether a CRIU that has failed may have ended the command; the image is complete. */
-  boolean isEndedByCriu(LaunchedProcess.Exit exit) {
+  /**
+   * Whether the command continues from its newest image after this end, which was that of a CRIU
+   * that had failed, or of a command whose GPU memory was lost.
+   */
+  boolean continueAfter(LaunchedProcess.Exit exit) {
     return (isLost && exit.code().isEmpty()) || isLateKill(exit);
+  }
+
+  /** The driver never brings such a command back, which would wait for ever. */
+  private void endLost(PoisonedProcessException why) {
+    if (!areThere()) {
+      return; // nothing continues it, and its owner may look at it
+    }
+    if (why.process().fallbackImage().isPresent()) {
+      areOfThisRun = true;
+    }
+    isLost = true;
+    try {
+      why.process().end();
+    } catch (GpuCheckpointException e) {
+      isLost = false;
+      log.accept("the command is not ended: " + e.getMessage());
+    }
   }
 
   private static boolean isInImage(Throwable why) {
@@ -231,8 +260,11 @@ final class JobImages {
   String resume(LaunchedProcess process) {
     try {
       RunningProcess unused = machine.resume(process.identity().pid());
-    } catch (ProcessUnfitException e) {
+    } catch (NotCudaProcessException e) {
       // It does not use CUDA, so it was not suspended.
+    } catch (PoisonedProcessException e) {
+      endLost(e);
+      return "the command cannot be resumed (%s)".formatted(e.getMessage());
     } catch (GpuCheckpointException e) {
       return "the command is not resumed (%s)".formatted(e.getMessage());
     }
@@ -258,7 +290,7 @@ final class JobImages {
                       .retention(RetentionPolicy.builder().keepLast(KEPT_IMAGES).build())
                       .options(dumpOptions(dumpCancellation))
                       .patience(settings.grace())
-                      .listener(new Listener())
+                      .listener(new Listener(process))
                       .build());
     } catch (GpuCheckpointException e) {
       log.accept("periodic snapshots cannot begin yet: " + e.getMessage());
@@ -268,10 +300,19 @@ final class JobImages {
   /** Writes what happens to periodic snapshots. */
   private final class Listener implements SnapshotListener {
 
+    private final LaunchedProcess process;
+
+    private Listener(LaunchedProcess process) {
+      this.process = process;
+    }
+
     @Override
     public void made(ProcessImage image) {
       areOfThisRun = true;
       log.accept("snapshot " + image.directory().getFileName());
+      if (process.isDumped()) {
+        events.ended(); // it has become the dump, perhaps after the grace
+      }
     }
 
     @Override
@@ -283,6 +324,9 @@ final class JobImages {
         isLost = true;
       }
       log.accept("a snapshot failed: " + why.getMessage());
+      if (why instanceof PoisonedProcessException lost) {
+        endLost(lost);
+      }
     }
   }
 }

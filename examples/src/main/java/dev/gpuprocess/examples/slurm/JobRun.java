@@ -127,7 +127,7 @@ public final class JobRun {
     this.queue = new JobQueue(job, scontrol, directory, events, log, CONTROLLER_AWAY);
     ImageStore store = machine.store(directory.images());
     this.start = new JobStart(machine, job, settings, directory, store, log);
-    this.images = new JobImages(machine, job, settings, store, log);
+    this.images = new JobImages(machine, job, settings, store, events, log);
   }
 
   /**
@@ -292,22 +292,29 @@ public final class JobRun {
   /** A signal of Slurm may reach the whole tree, so an end that follows one is not its own. */
   private int ended(LaunchedProcess process) throws InterruptedException {
     images.abandon(); // a snapshot may have ended it
+    if (process.isDumped()) {
+      return endedInImage(scontrol.job(job), "the snapshot has become the dump");
+    }
     LaunchedProcess.Exit exit = process.exit().orElseThrow();
     int code =
         exit.signal().isPresent()
             ? SIGNALLED + exit.signal().getAsInt()
             : exit.code().orElse(UNKNOWN);
+    boolean isAnnounced = ANNOUNCED.contains(code);
     JobRecord record = scontrol.job(job);
-    boolean isLate = images.isEndedByCriu(exit) && (record.isRunning() || !record.isKnown());
-    if (isLate || (record.isRunning() && record.isPreempted() && ANNOUNCED.contains(code))) {
-      log.accept(
-          isLate
-              ? "CRIU has ended the command when it failed, so its image is its dump"
-              : "the signal of the preemption has ended the command, with " + code);
-      setReady(true);
-      if (queue.requeueAlone(record, System.nanoTime() + settings.grace().toNanos())) {
-        queue.awaitTerm();
-      }
+    if (isAnnounced && !record.isKnown()) {
+      record = queue.awaitRecord();
+    }
+    if (images.continueAfter(exit) && (record.isRunning() || !record.isKnown())) {
+      return endedInImage(record, "the command was ended because its image takes its place");
+    }
+    if (isAnnounced && record.isRunning() && record.isPreempted()) {
+      return endedInImage(
+          record, "the signal of the preemption has ended the command, with " + code);
+    }
+    if (record.hasReachedTimeLimit() && images.areOfThisRun()) {
+      log.accept("the command has ended at the time limit, with " + code);
+      boolean unused = queue.requeueAfterLimit(record);
       return REQUEUED;
     }
     boolean own = record.isKnown() ? record.isRunning() : exit.code().isPresent() && !terminated;
@@ -322,6 +329,15 @@ public final class JobRun {
               .formatted(code, record.state()));
     }
     return code;
+  }
+
+  private int endedInImage(JobRecord record, String why) throws InterruptedException {
+    log.accept(why);
+    setReady(true);
+    if (queue.requeueAlone(record, System.nanoTime() + settings.grace().toNanos())) {
+      queue.awaitTerm();
+    }
+    return REQUEUED;
   }
 
   /** A preemption, the time limit ahead, or {@code scancel -b -s USR1} of the user. */
@@ -353,30 +369,11 @@ public final class JobRun {
     return REQUEUED;
   }
 
-  /**
-   * If the controller does not answer, the job may be requeued, preempted or cancelled. A dump
-   * serves the first two and does not harm the third; a command that cannot be dumped is left to
-   * Slurm.
-   */
   private OptionalInt terminate(LaunchedProcess process, JobRecord record, Signalled signal)
       throws InterruptedException {
     terminated = true;
     if (!record.isKnown()) {
-      if (!images.dump(process, signal.nanos(), killEnd(signal))) {
-        setReady(true);
-        log.accept(images.resume(process) + ", and is left to Slurm");
-        return OptionalInt.empty();
-      }
-      JobRecord later = queue.awaitRecord();
-      if (later.isRunning() && !later.isPreempted()) {
-        log.accept("the signal was that of a user; the image is kept");
-        return OptionalInt.of(SIGNALLED + SIGTERM);
-      }
-      if (later.isRunning()) {
-        return OptionalInt.of(requeue(signal.nanos() + settings.grace().toNanos()));
-      }
-      boolean unused = queue.requeueAfterLimit(later);
-      return OptionalInt.of(REQUEUED);
+      return terminateUnknown(process, signal);
     }
     if (record.isRequeued() || record.hasReachedTimeLimit()) {
       if (images.areOfThisRun() && record.hasReachedTimeLimit()) {
@@ -396,6 +393,35 @@ public final class JobRun {
     endAll(process);
     log.accept("the command was ended with its job");
     return OptionalInt.of(SIGNALLED + SIGTERM);
+  }
+
+  /**
+   * The controller did not answer, so the job may be requeued, preempted, cancelled or at its
+   * limit. An image serves all but the cancelled, which it does not harm; a command without one of
+   * this run is left to Slurm, and so is one that was not dumped while its job runs.
+   */
+  private OptionalInt terminateUnknown(LaunchedProcess process, Signalled signal)
+      throws InterruptedException {
+    boolean isDumped = images.dump(process, signal.nanos(), killEnd(signal));
+    JobRecord record = isDumped || images.areOfThisRun() ? queue.awaitRecord() : scontrol.job(job);
+    if (!isDumped && (record.isRunning() || !record.isKnown() || !images.areOfThisRun())) {
+      setReady(true);
+      log.accept(images.resume(process) + ", and is left to Slurm");
+      if (process.exit().isPresent()) {
+        events.ended(); // the wait has dropped it
+      }
+      return OptionalInt.empty();
+    }
+    if (record.isRunning()) {
+      if (record.isPreempted()) {
+        return OptionalInt.of(requeue(signal.nanos() + settings.grace().toNanos()));
+      }
+      log.accept("the signal was that of a user; the image is kept");
+      return OptionalInt.of(SIGNALLED + SIGTERM);
+    }
+    boolean unused = queue.requeueAfterLimit(record);
+    endAll(process);
+    return OptionalInt.of(REQUEUED);
   }
 
   private void endAll(LaunchedProcess process) {

@@ -9,16 +9,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
-import dev.gpuprocess.ImageStore;
-import dev.gpuprocess.contract.RequiresCriu;
-import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.contract.TestJvm;
-import dev.gpuprocess.criu.RpcCriuDriver;
 import dev.gpuprocess.cuda.ProcessState;
-import dev.gpuprocess.error.CriuException;
-import dev.gpuprocess.error.CriuFailure;
-import dev.gpuprocess.error.Failure;
-import dev.gpuprocess.error.Fate;
 import dev.gpuprocess.examples.demo.Await;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Signal;
@@ -26,205 +18,24 @@ import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.fixtures.SimulatedGpu;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.report.Finding;
-import dev.gpuprocess.spi.CriuDriver;
-import dev.gpuprocess.spi.DumpListener;
-import dev.gpuprocess.spi.DumpRequest;
 import java.io.IOException;
 import java.io.RandomAccessFile;
 import java.io.UncheckedIOException;
-import java.lang.reflect.Proxy;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.time.Duration;
-import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.OptionalLong;
 import java.util.Set;
-import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.TimeUnit;
-import java.util.regex.Matcher;
-import java.util.regex.Pattern;
 import java.util.stream.Stream;
-import org.jspecify.annotations.Nullable;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
-import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
-import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** The runs of one job, on a simulated GPU with real CRIU; a program answers for Slurm. */
-@SimulatedGpu
-@RequiresCriu
-@RequiresRoot("is the parent of what CRIU restores")
-@Tag("slow")
-class JobRunTest {
-
-  private static final Duration PATIENCE = Duration.ofSeconds(60);
-  private static final Pattern LAUNCHED = Pattern.compile("launched process (\\d+)");
-  private static final int CODE = 7;
-  private static final String REQUEUE = "requeue Incomplete 17";
-
-  @TempDir private Path directory;
-  private FakeController controller;
-  private final List<String> log = new CopyOnWriteArrayList<>();
-
-  @BeforeEach
-  void makeController() throws IOException {
-    controller = new FakeController(directory.resolve("slurm"));
-  }
-
-  /** A run loads what a dump needs on a thread of its own, which uses the machine of the test. */
-  @AfterEach
-  void awaitPreparation() throws InterruptedException {
-    for (Thread thread : Thread.getAllStackTraces().keySet()) {
-      if (thread.getName().equals("gpuprocess slurm prepare")) {
-        thread.join(PATIENCE.toMillis());
-      }
-    }
-  }
-
-  /** A run of the job that goes on in another thread. */
-  private record Run(JobEvents events, CompletableFuture<Integer> code) {
-
-    int await() throws Exception {
-      return code.get(PATIENCE.toSeconds(), TimeUnit.SECONDS);
-    }
-  }
-
-  private Run run(GpuCheckpoints machine, int restarts, List<String> command) throws IOException {
-    controller.job("RUNNING", restarts);
-    return begun(machine, restarts, command);
-  }
-
-  private Run begun(GpuCheckpoints machine, int restarts, List<String> command) {
-    SlurmJob job =
-        new SlurmJob("17", "lab-17", restarts, "node" + (restarts + 1), "low", others, gpus);
-    JobRun.Settings settings =
-        new JobRun.Settings(directory.resolve("images"), every, grace, 2, isolated, command);
-    JobEvents events = new JobEvents();
-    CompletableFuture<Integer> code = new CompletableFuture<>();
-    Thread thread =
-        new Thread(
-            () -> {
-              try {
-                code.complete(
-                    new JobRun(machine, job, controller.scontrol(), settings, events, log::add)
-                        .run());
-              } catch (InterruptedException | RuntimeException | Error e) {
-                code.completeExceptionally(e);
-              }
-            },
-            "run of the job");
-    thread.setDaemon(true);
-    thread.start();
-    return new Run(events, code);
-  }
-
-  private Run restored(GpuCheckpoints machine, int restarts) throws IOException {
-    return run(machine, restarts, List.of("/this/is/not/launched"));
-  }
-
-  private @Nullable Run first;
-  private @Nullable Duration every;
-  private Duration grace = PATIENCE;
-  private boolean isolated;
-  private List<String> others = List.of();
-  private List<String> gpus = List.of();
-
-  /** Starts a counter as the child of a shell, which ends with a code of its own. */
-  private Counter launched(GpuCheckpoints machine, SimulatedDriver driver) {
-    return driver.start(
-        Counter.launch(16),
-        (command, environment) -> {
-          List<String> words = new ArrayList<>(List.of("/usr/bin/env"));
-          environment.forEach((name, value) -> words.add(name + "=" + value));
-          words.addAll(List.of("sh", "-c", "\"$@\"; exit " + CODE, "sh"));
-          words.addAll(command);
-          try {
-            first = run(machine, 0, words);
-          } catch (IOException e) {
-            throw new IllegalStateException(e);
-          }
-          assertTrue(Await.until(PATIENCE, () -> launchedPid() > 0), log::toString);
-          return launchedPid();
-        });
-  }
-
-  private Run launchedSleep(GpuCheckpoints machine) throws Exception {
-    Run run = run(machine, 0, List.of("sleep", "1000"));
-    assertTrue(Await.until(PATIENCE, () -> launchedPid() > 0), log::toString);
-    return run;
-  }
-
-  private long launchedPid() {
-    return log.stream()
-        .map(LAUNCHED::matcher)
-        .filter(Matcher::find)
-        .mapToLong(found -> Long.parseLong(found.group(1)))
-        .findFirst()
-        .orElse(0);
-  }
-
-  private int preempt() throws Exception {
-    return preempt(first());
-  }
-
-  private int preempt(Run run) throws Exception {
-    int before = changes().size();
-    run.events().signalled("USR1");
-    return ended(run, before);
-  }
-
-  /** Sends the signal that follows a requeue. */
-  private int ended(Run run, int changesBefore) throws Exception {
-    assertTrue(
-        Await.until(PATIENCE, () -> run.code().isDone() || changes().size() > changesBefore),
-        log::toString);
-    run.events().signalled("TERM");
-    return run.await();
-  }
-
-  private Run first() {
-    Run run = first;
-    assertTrue(run != null, "nothing was launched");
-    return run;
-  }
-
-  private List<String> changes() {
-    try {
-      return controller.changes();
-    } catch (IOException e) {
-      throw new IllegalStateException(e);
-    }
-  }
-
-  private static void endCounter(Counter counter) {
-    long pid =
-        ProcessHandle.of(counter.pid()).orElseThrow().children().findFirst().orElseThrow().pid();
-    Signal.send("KILL", pid);
-  }
-
-  private ImageStore store(GpuCheckpoints machine) {
-    return machine.store(directory.resolve("images/lab-17/images"));
-  }
-
-  private void assertLogged(String part) {
-    assertTrue(isLogged(part), log::toString);
-  }
-
-  private boolean isLogged(String part) {
-    return log.stream().anyMatch(line -> line.contains(part));
-  }
-
-  private boolean isRestored() {
-    return isLogged("restored process");
-  }
+/** A job that is preempted, requeued and continued. */
+class JobRunTest extends JobRunCase {
 
   @Test
   void preemptedJobContinuesAndReturnsItsExitCode(GpuCheckpoints machine, SimulatedDriver driver)
@@ -245,105 +56,6 @@ class JobRunTest {
     // Requeued by hand after its end.
     assertEquals(CODE, restored(machine, 2).await());
     assertLogged("has ended before, with 7");
-  }
-
-  @Test
-  void cancelledJobEndsWithAllItsProcesses(GpuCheckpoints machine, SimulatedDriver driver)
-      throws Exception {
-    Counter counter = launched(machine, driver);
-    controller.job("COMPLETING", 0);
-    first().events().signalled("TERM");
-    assertEquals(143, first().await(), log::toString);
-    assertFalse(counter.isAlive());
-    assertEquals(List.of(), store(machine).list());
-    assertEquals(List.of(), changes());
-  }
-
-  @Test
-  void jobThatWasRequeuedWithoutASignalIsDumpedOnSigterm(
-      GpuCheckpoints machine, SimulatedDriver driver) throws Exception {
-    Counter counter = launched(machine, driver);
-    controller.job("COMPLETING", 1);
-    first().events().signalled("TERM");
-    assertEquals(JobRun.REQUEUED, first().await(), log::toString);
-    assertFalse(counter.isAlive());
-    assertEquals(1, store(machine).list().size());
-    assertEquals(List.of(), changes(), "Slurm has requeued it already");
-  }
-
-  /** The job may be requeued, and then an image is all that is left of it. */
-  @ParameterizedTest
-  @CsvSource({
-    "COMPLETING, None, 75, ''", // cancelled
-    "RUNNING, None, 143, ''", // a user's signal
-    "RUNNING, 2026-11-26T09:30:00, 75, requeue Incomplete 17",
-    "TIMEOUT, None, 75, requeue 17"
-  })
-  void sigtermWithoutAnAnswerOfTheControllerLeavesAnImage(
-      String state, String preempted, int code, String change, GpuCheckpoints machine)
-      throws Exception {
-    Run run = launchedSleep(machine);
-    controller.loseAnswers();
-    run.events().signalled("TERM");
-    assertTrue(Await.until(PATIENCE, () -> isLogged("does not answer")), log::toString);
-    assertEquals(1, store(machine).list().size(), log::toString);
-    assertEquals(List.of(), changes(), log::toString);
-    controller.job(state, 0, "Requeue=1 PreemptTime=" + preempted);
-    assertEquals(code, run.await(), log::toString);
-    assertEquals(change.isEmpty() ? List.of() : List.of(change), changes(), log::toString);
-  }
-
-  /** Slurm announces a preemption in this way to tasks without a signal of their own. */
-  @Test
-  void sigtermAtTheBeginOfTheGraceIsAPreemption(GpuCheckpoints machine) throws Exception {
-    Run run = launchedSleep(machine);
-    controller.job("RUNNING", 0, "Requeue=1 PreemptTime=2026-11-26T09:30:00");
-    run.events().signalled("TERM");
-    assertEquals(JobRun.REQUEUED, ended(run, 0), log::toString);
-    assertEquals(List.of(REQUEUE), changes(), log::toString);
-    assertEquals(1, store(machine).list().size(), log::toString);
-  }
-
-  /** As with {@code proctrack/linuxproc}, which signals all processes of a task. */
-  @Test
-  void endByTheSignalOfAPreemptionIsNotThatOfTheCommand(GpuCheckpoints machine) throws Exception {
-    Run run = launchedSleep(machine);
-    controller.job("RUNNING", 0, "Requeue=1 PreemptTime=2026-11-26T09:30:00");
-    assertRequeuedAfter("TERM", run);
-  }
-
-  /** Without a snapshot the next run would reach its time limit at the same place. */
-  @ParameterizedTest
-  @ValueSource(booleans = {false, true})
-  void jobThatCannotBeDumpedAtItsTimeLimitContinuesFromASnapshot(
-      boolean hasSnapshot, GpuCheckpoints machine, SimulatedDriver driver) throws Exception {
-    every = hasSnapshot ? Duration.ofMillis(200) : null;
-    Counter counter = launched(machine, driver);
-    if (hasSnapshot) {
-      assertTrue(
-          Await.until(PATIENCE, () -> log.stream().anyMatch(line -> line.startsWith("snapshot "))),
-          log::toString);
-    }
-    counter.allocateManaged(); // the driver does not checkpoint this
-    controller.job("TIMEOUT", 0);
-    first().events().signalled("TERM");
-    assertEquals(hasSnapshot ? JobRun.REQUEUED : 143, first().await(), log::toString);
-    assertEquals(hasSnapshot ? List.of("requeue 17") : List.of(), changes(), log::toString);
-    assertFalse(counter.isAlive());
-  }
-
-  @Test
-  void sigtermWithoutAnAnswerLeavesACommandThatCannotBeDumpedToSlurm(
-      GpuCheckpoints machine, SimulatedDriver driver) throws Exception {
-    Counter counter = launched(machine, driver);
-    counter.allocateManaged(); // the driver does not checkpoint this
-    controller.loseAnswers();
-    first().events().signalled("TERM");
-    assertTrue(Await.until(PATIENCE, () -> isLogged("is left to Slurm")), log::toString);
-    assertEquals(101, counter.increment());
-    endCounter(counter);
-    assertEquals(CODE, first().await(), log::toString);
-    assertFalse(Files.exists(directory.resolve("images/lab-17/finished")));
   }
 
   /** As with a full disk of temporary files, which must not hide that the job is requeued. */
@@ -581,18 +293,6 @@ class JobRunTest {
     assertEquals(List.of(REQUEUE), changes(), "another task has requeued the job");
   }
 
-  /** Slurm would start it again. */
-  @Test
-  void jobThatIsCancelledDuringItsDumpIsNotRequeued(GpuCheckpoints machine) throws Exception {
-    Run run = launchedSleep(machine);
-    controller.job("COMPLETING", 0);
-    run.events().signalled("USR1");
-    run.events().signalled("TERM");
-    assertEquals(JobRun.REQUEUED, run.await(), log::toString);
-    assertEquals(List.of(), changes(), log::toString);
-    assertEquals(1, store(machine).list().size(), log::toString);
-  }
-
   /** It may run on another node already. */
   @Test
   void jobThatAnotherTaskHasRequeuedIsNotRequeuedAgain(GpuCheckpoints machine) throws Exception {
@@ -649,88 +349,6 @@ class JobRunTest {
     assertEquals(101, counter.increment());
     endCounter(counter);
     assertEquals(CODE, first().await(), log::toString);
-  }
-
-  /** Returns a CRIU that fails, in a dump of the command, when it is allowed to kill. */
-  private CriuDriver uncertainCriu() {
-    CriuDriver real = new RpcCriuDriver();
-    return (CriuDriver)
-        Proxy.newProxyInstance(
-            CriuDriver.class.getClassLoader(),
-            new Class<?>[] {CriuDriver.class},
-            (proxy, method, args) -> {
-              if (!(args != null
-                  && args[0] instanceof DumpRequest request
-                  && request.process().pid() == launchedPid())) {
-                return method.invoke(real, args);
-              }
-              Files.writeString(request.images().resolve("inventory.img"), "no tree");
-              ((DumpListener) args[1]).postDump();
-              throw new CriuException(
-                  "CRIU did not end well",
-                  new Failure("dump", launchedPid(), null, null, Duration.ZERO, null, Fate.UNKNOWN),
-                  CriuFailure.NOT_STARTED,
-                  null);
-            });
-  }
-
-  /** The process is killed late by the CRIU that has failed, so its image is all that is left. */
-  @Test
-  void imageThatIsCompleteIsTheDumpIfTheCommandIsKilledLate(GpuCheckpoints machine)
-      throws Exception {
-    Run run = dumpedByUncertainCriu(machine);
-    assertRequeuedAfter("KILL", run);
-    assertEquals(1, store(machine).list().size(), log::toString);
-  }
-
-  @Test
-  void imageIsTheDumpToo_ifTheCommandIsKilledAfterTheGrace(GpuCheckpoints machine)
-      throws Exception {
-    grace = Duration.ofSeconds(15);
-    Run run = dumpedByUncertainCriu(machine);
-    assertTrue(Await.until(PATIENCE, () -> isLogged("continues")), log::toString);
-    assertRequeuedAfter("KILL", run);
-  }
-
-  @Test
-  void imageIsTheDumpToo_ifASnapshotHasEndedTheCommand(GpuCheckpoints machine) throws Exception {
-    assertRequeuedAfter("KILL", snapshotByUncertainCriu(machine));
-  }
-
-  @ParameterizedTest
-  @ValueSource(booleans = {false, true})
-  void endIsThatOfTheCommandIfTheFailedCriuHasNotKilledIt(
-      boolean isSnapshot, GpuCheckpoints machine) throws Exception {
-    Run run = isSnapshot ? snapshotByUncertainCriu(machine) : dumpedByUncertainCriu(machine);
-    Signal.send("TERM", launchedPid());
-    assertEquals(143, run.await(), log::toString);
-    assertEquals(List.of(), changes(), log::toString);
-    assertEquals("143", Files.readString(directory.resolve("images/lab-17/finished")));
-  }
-
-  /** Ends the command, which is not recorded as its end. */
-  private void assertRequeuedAfter(String signal, Run run) throws Exception {
-    Signal.send(signal, launchedPid());
-    assertEquals(JobRun.REQUEUED, ended(run, 0), log::toString);
-    assertEquals(List.of(REQUEUE), changes(), log::toString);
-    assertFalse(Files.exists(directory.resolve("images/lab-17/finished")), log::toString);
-  }
-
-  private Run snapshotByUncertainCriu(GpuCheckpoints machine) throws Exception {
-    every = Duration.ofMillis(200);
-    Run run = launchedSleep(machine.toBuilder().criu(uncertainCriu()).build());
-    assertTrue(Await.until(PATIENCE, () -> isLogged("a snapshot failed")), log::toString);
-    return run;
-  }
-
-  private Run dumpedByUncertainCriu(GpuCheckpoints machine) throws Exception {
-    GpuCheckpoints failing = machine.toBuilder().criu(uncertainCriu()).build();
-    Run run = launchedSleep(failing);
-    run.events().signalled("USR1");
-    assertTrue(
-        Await.until(PATIENCE, () -> isLogged("unknown whether the process is still alive")),
-        log::toString);
-    return run;
   }
 
   /** An isolated command has another pid in each run. */

@@ -1,0 +1,365 @@
+package dev.gpuprocess.examples.slurm;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.criu.RpcCriuDriver;
+import dev.gpuprocess.error.CriuException;
+import dev.gpuprocess.error.CriuFailure;
+import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.Fate;
+import dev.gpuprocess.examples.demo.Await;
+import dev.gpuprocess.fixtures.Counter;
+import dev.gpuprocess.fixtures.Fault;
+import dev.gpuprocess.fixtures.Signal;
+import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.report.StepListener;
+import dev.gpuprocess.spi.CriuDriver;
+import dev.gpuprocess.spi.DumpListener;
+import dev.gpuprocess.spi.DumpRequest;
+import java.lang.reflect.Proxy;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/** What becomes of a job whose command is ended by Slurm, by CRIU or by itself. */
+class JobEndTest extends JobRunCase {
+
+  private static final int OUT_OF_MEMORY = 2;
+
+  @Test
+  void cancelledJobEndsWithAllItsProcesses(GpuCheckpoints machine, SimulatedDriver driver)
+      throws Exception {
+    Counter counter = launched(machine, driver);
+    controller.job("COMPLETING", 0);
+    first().events().signalled("TERM");
+    assertEquals(143, first().await(), log::toString);
+    assertFalse(counter.isAlive());
+    assertEquals(List.of(), store(machine).list());
+    assertEquals(List.of(), changes());
+  }
+
+  @Test
+  void jobThatWasRequeuedWithoutASignalIsDumpedOnSigterm(
+      GpuCheckpoints machine, SimulatedDriver driver) throws Exception {
+    Counter counter = launched(machine, driver);
+    controller.job("COMPLETING", 1);
+    first().events().signalled("TERM");
+    assertEquals(JobRun.REQUEUED, first().await(), log::toString);
+    assertFalse(counter.isAlive());
+    assertEquals(1, store(machine).list().size());
+    assertEquals(List.of(), changes(), "Slurm has requeued it already");
+  }
+
+  /** The job may be requeued, and then an image is all that is left of it. */
+  @ParameterizedTest
+  @CsvSource({
+    "COMPLETING, None, 75, ''", // cancelled
+    "RUNNING, None, 143, ''", // a user's signal
+    "RUNNING, 2026-11-26T09:30:00, 75, requeue Incomplete 17",
+    "TIMEOUT, None, 75, requeue 17"
+  })
+  void sigtermWithoutAnAnswerOfTheControllerLeavesAnImage(
+      String state, String preempted, int code, String change, GpuCheckpoints machine)
+      throws Exception {
+    Run run = launchedSleep(machine);
+    controller.loseAnswers();
+    run.events().signalled("TERM");
+    assertTrue(Await.until(PATIENCE, () -> isLogged("does not answer")), log::toString);
+    assertEquals(1, store(machine).list().size(), log::toString);
+    assertEquals(List.of(), changes(), log::toString);
+    controller.job(state, 0, "Requeue=1 PreemptTime=" + preempted);
+    assertEquals(code, run.await(), log::toString);
+    assertEquals(change.isEmpty() ? List.of() : List.of(change), changes(), log::toString);
+  }
+
+  /** Slurm announces a preemption in this way to tasks without a signal of their own. */
+  @Test
+  void sigtermAtTheBeginOfTheGraceIsAPreemption(GpuCheckpoints machine) throws Exception {
+    Run run = launchedSleep(machine);
+    controller.job("RUNNING", 0, "Requeue=1 PreemptTime=2026-11-26T09:30:00");
+    run.events().signalled("TERM");
+    assertEquals(JobRun.REQUEUED, ended(run, 0), log::toString);
+    assertEquals(List.of(REQUEUE), changes(), log::toString);
+    assertEquals(1, store(machine).list().size(), log::toString);
+  }
+
+  /** As with {@code proctrack/linuxproc}, which signals all processes of a task. */
+  @Test
+  void endByTheSignalOfAPreemptionIsNotThatOfTheCommand(GpuCheckpoints machine) throws Exception {
+    Run run = launchedSleep(machine);
+    controller.job("RUNNING", 0, "Requeue=1 PreemptTime=2026-11-26T09:30:00");
+    assertRequeuedAfter("TERM", run);
+  }
+
+  /** Without a snapshot the next run would reach its time limit at the same place. */
+  @ParameterizedTest
+  @ValueSource(booleans = {false, true})
+  void jobThatCannotBeDumpedAtItsTimeLimitContinuesFromASnapshot(
+      boolean hasSnapshot, GpuCheckpoints machine, SimulatedDriver driver) throws Exception {
+    every = hasSnapshot ? Duration.ofMillis(200) : null;
+    Counter counter = launched(machine, driver);
+    if (hasSnapshot) {
+      awaitSnapshot();
+    }
+    counter.allocateManaged(); // the driver does not checkpoint this
+    controller.job("TIMEOUT", 0);
+    first().events().signalled("TERM");
+    assertEquals(hasSnapshot ? JobRun.REQUEUED : 143, first().await(), log::toString);
+    assertEquals(hasSnapshot ? List.of("requeue 17") : List.of(), changes(), log::toString);
+    assertFalse(counter.isAlive());
+  }
+
+  @Test
+  void sigtermWithoutAnAnswerLeavesACommandThatCannotBeDumpedToSlurm(
+      GpuCheckpoints machine, SimulatedDriver driver) throws Exception {
+    Counter counter = launched(machine, driver);
+    counter.allocateManaged(); // the driver does not checkpoint this
+    controller.loseAnswers();
+    first().events().signalled("TERM");
+    assertTrue(Await.until(PATIENCE, () -> isLogged("is left to Slurm")), log::toString);
+    assertEquals(101, counter.increment());
+    endCounter(counter);
+    assertEquals(CODE, first().await(), log::toString);
+    assertFalse(Files.exists(directory.resolve("images/lab-17/finished")));
+  }
+
+  /** Slurm would start it again. */
+  @Test
+  void jobThatIsCancelledDuringItsDumpIsNotRequeued(GpuCheckpoints machine) throws Exception {
+    Run run = launchedSleep(machine);
+    controller.job("COMPLETING", 0);
+    run.events().signalled("USR1");
+    run.events().signalled("TERM");
+    assertEquals(JobRun.REQUEUED, run.await(), log::toString);
+    assertEquals(List.of(), changes(), log::toString);
+    assertEquals(1, store(machine).list().size(), log::toString);
+  }
+
+  @Test
+  void timeLimitThatIsKnownAfterAFailedDumpContinuesFromASnapshot(
+      GpuCheckpoints machine, SimulatedDriver driver) throws Exception {
+    every = Duration.ofMillis(200);
+    Counter counter = launched(machine, driver);
+    awaitSnapshot();
+    counter.allocateManaged(); // the driver does not checkpoint this
+    controller.loseAnswers();
+    first().events().signalled("TERM");
+    assertRequeuedAtItsLimit(first());
+    assertFalse(counter.isAlive());
+  }
+
+  @Test
+  void timeLimitThatIsKnownAfterTheEndContinuesFromASnapshot(GpuCheckpoints machine)
+      throws Exception {
+    every = Duration.ofMillis(200);
+    Run run = launchedSleep(machine);
+    awaitSnapshot();
+    controller.loseAnswers();
+    Signal.send("TERM", launchedPid());
+    assertRequeuedAtItsLimit(run);
+  }
+
+  private void awaitSnapshot() {
+    assertTrue(
+        Await.until(PATIENCE, () -> log.stream().anyMatch(line -> line.startsWith("snapshot "))),
+        log::toString);
+  }
+
+  private void assertRequeuedAtItsLimit(Run run) throws Exception {
+    assertTrue(Await.until(PATIENCE, () -> isLogged("does not answer")), log::toString);
+    controller.job("TIMEOUT", 0);
+    assertEquals(JobRun.REQUEUED, run.await(), log::toString);
+    assertEquals(List.of("requeue 17"), changes(), log::toString);
+    assertFalse(Files.exists(directory.resolve("images/lab-17/finished")), log::toString);
+  }
+
+  /** The snapshot is made durable when the grace is over, and the command is in it then. */
+  @Test
+  void snapshotThatBecomesTheDumpAfterTheGraceIsRequeued(
+      GpuCheckpoints machine, SimulatedDriver driver) throws Exception {
+    every = Duration.ofMillis(200);
+    grace = Duration.ofSeconds(2);
+    AtomicBoolean isPreempted = new AtomicBoolean();
+    GpuCheckpoints slow =
+        at(
+            machine,
+            Map.of(
+                "dump",
+                () -> {
+                  if (isPreempted.compareAndSet(false, true)) {
+                    first().events().signalled("USR1");
+                    assertTrue(Await.until(PATIENCE, JobEndTest::isWaitedFor), log::toString);
+                  }
+                },
+                "seal",
+                () -> assertTrue(Await.until(PATIENCE, () -> isLogged("no dump")), log::toString)));
+    Counter counter = launched(slow, driver);
+    assertTrue(
+        Await.until(PATIENCE, () -> first().code().isDone() || !changes().isEmpty()),
+        log::toString);
+    first().events().signalled("TERM");
+    assertEquals(JobRun.REQUEUED, first().await(), log::toString);
+    assertEquals(List.of(REQUEUE), changes(), log::toString);
+    assertFalse(counter.isAlive());
+    assertEquals(1, store(machine).list().size(), log::toString);
+  }
+
+  /** Whether the snapshot under way is to become the dump. */
+  private static boolean isWaitedFor() {
+    return Thread.getAllStackTraces().values().stream()
+        .flatMap(Arrays::stream)
+        .anyMatch(frame -> frame.getMethodName().equals("awaitEnd"));
+  }
+
+  private static GpuCheckpoints at(GpuCheckpoints machine, Map<String, Runnable> actions) {
+    StepListener listener =
+        new StepListener() {
+          @Override
+          public void started(String name, int pid) {
+            actions.getOrDefault(name, () -> {}).run();
+          }
+        };
+    return machine.toBuilder().listener(listener).build();
+  }
+
+  /** Another process took the memory, and the driver refuses the command for ever. */
+  @Test
+  void commandWhoseGpuMemoryIsLostContinuesFromItsImage(
+      GpuCheckpoints machine, SimulatedDriver driver) throws Exception {
+    every = Duration.ofMillis(200);
+    Fault lost = Fault.in("cuCheckpointProcessRestore").answers(OUT_OF_MEMORY);
+    AtomicBoolean isTaken = new AtomicBoolean();
+    Runnable take =
+        () -> {
+          if (isTaken.get()) {
+            driver.faults(lost);
+          }
+        };
+    Counter counter = launched(at(machine, Map.of("restore", take)), driver);
+    assertEquals(101, counter.increment());
+    Path member = Path.of("/proc/" + member(counter));
+    isTaken.set(true);
+    assertTrue(Await.until(PATIENCE, () -> !changes().isEmpty()), log::toString);
+    driver.clearFaults();
+    assertTrue(Await.until(PATIENCE, () -> !Files.exists(member)), "is reaped, and its pid free");
+    first().events().signalled("TERM");
+    assertEquals(JobRun.REQUEUED, first().await(), log::toString);
+    assertEquals(List.of(REQUEUE), changes(), log::toString);
+    assertFalse(counter.isAlive());
+
+    every = null;
+    Run second = restored(machine, 1);
+    assertTrue(Await.until(PATIENCE, this::isRestored), log::toString);
+    assertEquals(102, counter.increment());
+    endCounter(counter);
+    assertEquals(CODE, second.await(), log::toString);
+  }
+
+  @Test
+  void imageIsTheDumpToo_ifCriuEndsTheOnlyCudaProcessInASnapshot(
+      GpuCheckpoints machine, SimulatedDriver driver) throws Exception {
+    every = Duration.ofMillis(200);
+    Counter counter =
+        launched(machine.toBuilder().criu(uncertainCriu(this::killTree)).build(), driver);
+    assertTrue(Await.until(PATIENCE, () -> !changes().isEmpty()), log::toString);
+    first().events().signalled("TERM");
+    assertEquals(JobRun.REQUEUED, first().await(), log::toString);
+    assertEquals(List.of(REQUEUE), changes(), log::toString);
+    assertFalse(counter.isAlive());
+    assertFalse(Files.exists(directory.resolve("images/lab-17/finished")), log::toString);
+  }
+
+  private void killTree() {
+    ProcessHandle root = ProcessHandle.of(launchedPid()).orElseThrow();
+    List<ProcessHandle> tree = Stream.concat(Stream.of(root), root.descendants()).toList();
+    tree.forEach(each -> Signal.send("KILL", each.pid()));
+    assertTrue(Await.until(PATIENCE, () -> tree.stream().noneMatch(ProcessHandle::isAlive)));
+  }
+
+  /** Returns a CRIU that fails, in a dump of the command, when it is allowed to kill. */
+  private CriuDriver uncertainCriu(Runnable end) {
+    CriuDriver real = new RpcCriuDriver();
+    return (CriuDriver)
+        Proxy.newProxyInstance(
+            CriuDriver.class.getClassLoader(),
+            new Class<?>[] {CriuDriver.class},
+            (proxy, method, args) -> {
+              if (!(args != null
+                  && args[0] instanceof DumpRequest request
+                  && request.process().pid() == launchedPid())) {
+                return method.invoke(real, args);
+              }
+              Files.writeString(request.images().resolve("inventory.img"), "no tree");
+              ((DumpListener) args[1]).postDump();
+              end.run();
+              throw new CriuException(
+                  "CRIU did not end well",
+                  new Failure("dump", launchedPid(), null, null, Duration.ZERO, null, Fate.UNKNOWN),
+                  CriuFailure.NOT_STARTED,
+                  null);
+            });
+  }
+
+  /** The process is killed late by the CRIU that has failed, so its image is all that is left. */
+  @Test
+  void imageThatIsCompleteIsTheDumpIfTheCommandIsKilledLate(GpuCheckpoints machine)
+      throws Exception {
+    Run run = dumpedByUncertainCriu(machine);
+    assertRequeuedAfter("KILL", run);
+    assertEquals(1, store(machine).list().size(), log::toString);
+  }
+
+  @Test
+  void imageIsTheDumpToo_ifTheCommandIsKilledAfterTheGrace(GpuCheckpoints machine)
+      throws Exception {
+    grace = Duration.ofSeconds(15);
+    Run run = dumpedByUncertainCriu(machine);
+    assertTrue(Await.until(PATIENCE, () -> isLogged("continues")), log::toString);
+    assertRequeuedAfter("KILL", run);
+  }
+
+  @Test
+  void imageIsTheDumpToo_ifASnapshotHasEndedTheCommand(GpuCheckpoints machine) throws Exception {
+    assertRequeuedAfter("KILL", snapshotByUncertainCriu(machine));
+  }
+
+  @ParameterizedTest
+  @ValueSource(booleans = {false, true})
+  void endIsThatOfTheCommandIfTheFailedCriuHasNotKilledIt(
+      boolean isSnapshot, GpuCheckpoints machine) throws Exception {
+    Run run = isSnapshot ? snapshotByUncertainCriu(machine) : dumpedByUncertainCriu(machine);
+    Signal.send("TERM", launchedPid());
+    assertEquals(143, run.await(), log::toString);
+    assertEquals(List.of(), changes(), log::toString);
+    assertEquals("143", Files.readString(directory.resolve("images/lab-17/finished")));
+  }
+
+  private Run snapshotByUncertainCriu(GpuCheckpoints machine) throws Exception {
+    every = Duration.ofMillis(200);
+    Run run = launchedSleep(machine.toBuilder().criu(uncertainCriu(() -> {})).build());
+    assertTrue(Await.until(PATIENCE, () -> isLogged("a snapshot failed")), log::toString);
+    return run;
+  }
+
+  private Run dumpedByUncertainCriu(GpuCheckpoints machine) throws Exception {
+    GpuCheckpoints failing = machine.toBuilder().criu(uncertainCriu(() -> {})).build();
+    Run run = launchedSleep(failing);
+    run.events().signalled("USR1");
+    assertTrue(
+        Await.until(PATIENCE, () -> isLogged("unknown whether the process is still alive")),
+        log::toString);
+    return run;
+  }
+}
