@@ -23,8 +23,8 @@ public interface SnapshotListener {
   default void made(ProcessImage image) {}
 
   /**
-   * A snapshot failed; nothing is left of its image. The series goes on. A process that requested
-   * it has its answer.
+   * A snapshot failed. Nothing is left of its image, unless the process could not be resumed or may
+   * have ended. The series goes on. A process that requested it has its answer.
    *
    * @param why what {@link RunningProcess#snapshot(java.nio.file.Path,
    *     dev.gpuprocess.options.DumpOptions)} or that of the process threw, which says what became

@@ -345,8 +345,8 @@ public final class RunningDump {
   }
 
   /**
-   * Publishes the image of a process that could not be resumed and may be lost. Returns why, or
-   * that CRIU has ended the process.
+   * Publishes the image of a process that could not be resumed and may be lost. Returns why: the
+   * failure of the resume, or that CRIU has ended the process, or may have.
    */
   private RuntimeException afterwards(Throwable thrown, Paused paused) {
     Throwable why = thrown;
@@ -357,15 +357,20 @@ public final class RunningDump {
           .forEach(each -> each.setFallbackImage(made.path()));
       paused.image().requireNotLost();
       steps.rethrow();
-    } catch (NoSuchProcessException | ImageKeptException e) {
-      e.addSuppressed(thrown);
-      why = e;
     } catch (RuntimeException | Error e) {
-      thrown.addSuppressed(e);
+      why = explains(thrown, e) ? e : thrown;
+      why.addSuppressed(why == e ? thrown : e);
     }
     if (why instanceof Error error) {
       throw error;
     }
     return (RuntimeException) why;
+  }
+
+  /** Whether the resume failed because CRIU had ended the process. */
+  private static boolean explains(Throwable resume, Throwable end) {
+    boolean isGone = resume instanceof NoSuchProcessException;
+    return (end instanceof NoSuchProcessException && !(resume instanceof Error))
+        || (end instanceof ImageKeptException && isGone);
   }
 }

@@ -3,6 +3,7 @@ package dev.gpuprocess.examples.slurm;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.ImageStore;
 import dev.gpuprocess.LaunchedProcess;
+import dev.gpuprocess.PoisonedProcess;
 import dev.gpuprocess.PoisonedProcessException;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.RepeatedSnapshots;
@@ -16,19 +17,24 @@ import dev.gpuprocess.error.ImageKeptException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.NotCudaProcessException;
 import dev.gpuprocess.error.RetryLaterException;
+import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.image.StoredImage;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.RetentionPolicy;
 import dev.gpuprocess.options.SuspendOptions;
+import dev.gpuprocess.report.SkippedSnapshot;
 import java.time.Duration;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Optional;
 import java.util.OptionalLong;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -57,6 +63,12 @@ final class JobImages {
   private volatile OptionalLong lateKill = OptionalLong.empty();
 
   private @Nullable RepeatedSnapshots snapshots;
+
+  /** Is counted down at the end of the newest series of snapshots. */
+  private CountDownLatch end = new CountDownLatch(0);
+
+  /** Whether a snapshot that is being made is to become the dump. */
+  private volatile boolean isDumpOrdered;
 
   /** Whether this run has made an image. */
   private volatile boolean areOfThisRun;
@@ -126,6 +138,17 @@ final class JobImages {
   }
 
   /**
+   * Ends periodic snapshots, and waits for the one that is being made, however long that takes: it
+   * shows whether the command is in its image.
+   */
+  void awaitEnd(Duration limit) throws InterruptedException {
+    abandon();
+    if (!end.await(limit.toNanos(), TimeUnit.NANOSECONDS)) {
+      log.accept("a snapshot does not end");
+    }
+  }
+
+  /**
    * Dumps the command, again and again while that may succeed. A snapshot that is being made
    * becomes the dump.
    *
@@ -164,7 +187,7 @@ final class JobImages {
           }
         } catch (PoisonedProcessException e) {
           log.accept("no dump: " + e.getMessage());
-          endLost(e);
+          endLost(e.process());
           return false;
         } catch (GpuCheckpointException e) {
           log.accept("no dump: " + e.getMessage());
@@ -180,6 +203,7 @@ final class JobImages {
   private ProcessImage dumpOnce(LaunchedProcess process, Cancellation cancellation) {
     RepeatedSnapshots series = snapshots;
     snapshots = null;
+    isDumpOrdered = true;
     try {
       return series != null
           ? series.dump()
@@ -222,20 +246,33 @@ final class JobImages {
     return (isLost && exit.code().isEmpty()) || isLateKill(exit);
   }
 
-  /** The driver never brings such a command back, which would wait for ever. */
-  private void endLost(PoisonedProcessException why) {
-    if (!areThere()) {
-      return; // nothing continues it, and its owner may look at it
-    }
-    if (why.process().fallbackImage().isPresent()) {
-      areOfThisRun = true;
-    }
-    isLost = true;
+  /** Ends a command whose GPU memory is lost, as the driver never brings it back. */
+  private void endLost(PoisonedProcess lost) {
     try {
-      why.process().end();
-    } catch (GpuCheckpointException e) {
-      isLost = false;
+      if (!areThere()) {
+        return; // nothing continues it, and its owner may look at it
+      }
+      if (lost.fallbackImage().isPresent()) {
+        areOfThisRun = true;
+      }
+      isLost = true;
+      lost.end();
+    } catch (StaleStateException e) {
+      isLost = false; // it has come back all the same
       log.accept("the command is not ended: " + e.getMessage());
+    } catch (GpuCheckpointException e) {
+      log.accept("the command has not ended yet: " + e.getMessage());
+    }
+  }
+
+  /** Does so if it was lost without this object, as when a user resumed it. */
+  private void endIfLost(LaunchedProcess process) {
+    try {
+      if (machine.inspect(process.identity().pid()) instanceof PoisonedProcess lost) {
+        endLost(lost);
+      }
+    } catch (GpuCheckpointException e) {
+      log.accept("whether the command can be resumed is not known: " + e.getMessage());
     }
   }
 
@@ -262,10 +299,10 @@ final class JobImages {
       RunningProcess unused = machine.resume(process.identity().pid());
     } catch (NotCudaProcessException e) {
       // It does not use CUDA, so it was not suspended.
-    } catch (PoisonedProcessException e) {
-      endLost(e);
-      return "the command cannot be resumed (%s)".formatted(e.getMessage());
     } catch (GpuCheckpointException e) {
+      if (e instanceof FixAndRetryException || e instanceof PoisonedProcessException) {
+        endIfLost(process);
+      }
       return "the command is not resumed (%s)".formatted(e.getMessage());
     }
     return "the command continues";
@@ -280,6 +317,7 @@ final class JobImages {
     if (settings.every() == null || snapshots != null) {
       return;
     }
+    Listener listener = new Listener(process);
     try {
       snapshots =
           process
@@ -290,8 +328,10 @@ final class JobImages {
                       .retention(RetentionPolicy.builder().keepLast(KEPT_IMAGES).build())
                       .options(dumpOptions(dumpCancellation))
                       .patience(settings.grace())
-                      .listener(new Listener(process))
+                      .listener(listener)
                       .build());
+      isDumpOrdered = false;
+      end = listener.end;
     } catch (GpuCheckpointException e) {
       log.accept("periodic snapshots cannot begin yet: " + e.getMessage());
     }
@@ -301,6 +341,7 @@ final class JobImages {
   private final class Listener implements SnapshotListener {
 
     private final LaunchedProcess process;
+    private final CountDownLatch end = new CountDownLatch(1);
 
     private Listener(LaunchedProcess process) {
       this.process = process;
@@ -312,12 +353,14 @@ final class JobImages {
       log.accept("snapshot " + image.directory().getFileName());
       if (process.isDumped()) {
         events.ended(); // it has become the dump, perhaps after the grace
+      } else if (isDumpOrdered && process.exit().isPresent()) {
+        isLost = true; // it has become the dump when CRIU had ended the command
       }
     }
 
     @Override
     public void failed(Throwable why) {
-      if (why instanceof ImageKeptException) {
+      if (isOrHas(ImageKeptException.class, why)) {
         expectLateKill(System.nanoTime());
       } else if (isInImage(why)) {
         areOfThisRun = true;
@@ -325,8 +368,27 @@ final class JobImages {
       }
       log.accept("a snapshot failed: " + why.getMessage());
       if (why instanceof PoisonedProcessException lost) {
-        endLost(lost);
+        endLost(lost.process());
       }
+    }
+
+    /** The failure of a resume has what CRIU has failed with before. */
+    private static boolean isOrHas(Class<?> type, Throwable why) {
+      return Stream.concat(Stream.of(why), Arrays.stream(why.getSuppressed()))
+          .anyMatch(type::isInstance);
+    }
+
+    /** A snapshot that failed for want of memory may be resumed later, and lost then. */
+    @Override
+    public void skipped(SkippedSnapshot snapshot) {
+      if (snapshot.reason() == SkippedSnapshot.Reason.SUSPENDED) {
+        endIfLost(process);
+      }
+    }
+
+    @Override
+    public void ended(boolean closed) {
+      end.countDown();
     }
   }
 }

@@ -291,7 +291,7 @@ public final class JobRun {
 
   /** A signal of Slurm may reach the whole tree, so an end that follows one is not its own. */
   private int ended(LaunchedProcess process) throws InterruptedException {
-    images.abandon(); // a snapshot may have ended it
+    images.awaitEnd(CONTROLLER_AWAY); // a snapshot may have ended it
     if (process.isDumped()) {
       return endedInImage(scontrol.job(job), "the snapshot has become the dump");
     }
@@ -317,7 +317,10 @@ public final class JobRun {
       boolean unused = queue.requeueAfterLimit(record);
       return REQUEUED;
     }
-    boolean own = record.isKnown() ? record.isRunning() : exit.code().isPresent() && !terminated;
+    boolean own =
+        record.isKnown()
+            ? record.isRunning()
+            : exit.code().isPresent() && !isAnnounced && !terminated;
     if (own) {
       log.accept("the command has ended, with " + code);
       record(
@@ -397,8 +400,8 @@ public final class JobRun {
 
   /**
    * The controller did not answer, so the job may be requeued, preempted, cancelled or at its
-   * limit. An image serves all but the cancelled, which it does not harm; a command without one of
-   * this run is left to Slurm, and so is one that was not dumped while its job runs.
+   * limit. A dump serves each, and does not harm a cancelled one. Without a dump, the command is
+   * left to Slurm while its job runs, and in any case if this run has made no snapshot.
    */
   private OptionalInt terminateUnknown(LaunchedProcess process, Signalled signal)
       throws InterruptedException {
@@ -407,7 +410,7 @@ public final class JobRun {
     if (!isDumped && (record.isRunning() || !record.isKnown() || !images.areOfThisRun())) {
       setReady(true);
       log.accept(images.resume(process) + ", and is left to Slurm");
-      if (process.exit().isPresent()) {
+      if (process.exit().isPresent() || process.isDumped()) {
         events.ended(); // the wait has dropped it
       }
       return OptionalInt.empty();

@@ -2,14 +2,19 @@ package dev.gpuprocess.examples.slurm;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.PoisonedProcessException;
 import dev.gpuprocess.criu.RpcCriuDriver;
 import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.CriuFailure;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.Fate;
+import dev.gpuprocess.error.RetryLaterException;
+import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.examples.demo.Await;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
@@ -27,13 +32,14 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** What becomes of a job whose command is ended by Slurm, by CRIU or by itself. */
+/** Jobs whose command has ended, or is ended by Slurm or CRIU. */
 class JobEndTest extends JobRunCase {
 
   private static final int OUT_OF_MEMORY = 2;
@@ -234,7 +240,7 @@ class JobEndTest extends JobRunCase {
     return machine.toBuilder().listener(listener).build();
   }
 
-  /** Another process took the memory, and the driver refuses the command for ever. */
+  /** Another process took the memory, and the driver refuses the command from then on. */
   @Test
   void commandWhoseGpuMemoryIsLostContinuesFromItsImage(
       GpuCheckpoints machine, SimulatedDriver driver) throws Exception {
@@ -265,6 +271,42 @@ class JobEndTest extends JobRunCase {
     assertEquals(102, counter.increment());
     endCounter(counter);
     assertEquals(CODE, second.await(), log::toString);
+  }
+
+  /** It is lost without a part of this run. */
+  @Test
+  void commandThatAUserCouldNotResumeContinuesFromItsImage(
+      GpuCheckpoints machine, SimulatedDriver driver) throws Exception {
+    every = Duration.ofMillis(200);
+    Counter counter = launched(machine, driver);
+    awaitSnapshot();
+    CheckpointedProcess suspended = suspended(machine, counter);
+    driver.faults(Fault.in("cuCheckpointProcessRestore").answers(OUT_OF_MEMORY));
+    assertThrows(PoisonedProcessException.class, suspended::resume);
+    assertTrue(Await.until(PATIENCE, () -> !changes().isEmpty()), log::toString);
+    first().events().signalled("TERM");
+    assertEquals(JobRun.REQUEUED, first().await(), log::toString);
+    assertEquals(List.of(REQUEUE), changes(), log::toString);
+    assertFalse(counter.isAlive());
+    assertFalse(Files.exists(directory.resolve("images/lab-17/finished")), log::toString);
+  }
+
+  /** Suspends it between two snapshots. */
+  private CheckpointedProcess suspended(GpuCheckpoints machine, Counter counter) {
+    AtomicReference<CheckpointedProcess> suspended = new AtomicReference<>();
+    assertTrue(
+        Await.until(
+            PATIENCE,
+            () -> {
+              try {
+                suspended.set(machine.suspend(counter.pid()));
+                return true;
+              } catch (RetryLaterException | StaleStateException busy) {
+                return false;
+              }
+            }),
+        log::toString);
+    return suspended.get();
   }
 
   @Test
