@@ -256,11 +256,26 @@ public final class ImageStore {
    * the process at the same time.
    *
    * @param policy what stays
+   * @param cancellation ends it early, from another thread, between two images or while one is read
+   * @return what was removed, and what was spared
+   * @throws ImageException when the directory cannot be read
+   * @throws dev.gpuprocess.error.OperationCancelledException when it was cancelled; images that
+   *     were removed before are gone
+   */
+  public PruneReport prune(RetentionPolicy policy, Cancellation cancellation) {
+    return new Retention(images, new Journal(context.state()))
+        .prune(policy, verification, cancellation::isCancelled);
+  }
+
+  /**
+   * The same as {@link #prune(RetentionPolicy, Cancellation)}, which nothing cancels.
+   *
+   * @param policy what stays
    * @return what was removed, and what was spared
    * @throws ImageException when the directory cannot be read
    */
   public PruneReport prune(RetentionPolicy policy) {
-    return new Retention(images, new Journal(context.state())).prune(policy, verification);
+    return prune(policy, new Cancellation());
   }
 
   /**

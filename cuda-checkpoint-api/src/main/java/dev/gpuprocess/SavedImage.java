@@ -109,11 +109,7 @@ abstract sealed class SavedImage permits ProcessImage, AmdImage {
    * @throws dev.gpuprocess.error.OperationCancelledException when it was cancelled
    */
   public final void verify(Cancellation cancellation) {
-    directory
-        .verified(
-            WorkLimit.readingAtLength(
-                "verify", directory.manifest().pid(), cancellation::isCancelled))
-        .close();
+    directory.verify(cancellation::isCancelled);
   }
 
   /**

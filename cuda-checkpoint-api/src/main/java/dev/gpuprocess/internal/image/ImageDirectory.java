@@ -23,6 +23,7 @@ import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.attribute.BasicFileAttributes;
 import java.util.Objects;
+import java.util.function.BooleanSupplier;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -252,7 +253,16 @@ public record ImageDirectory(Path path, ManifestData manifest, boolean isMadeHer
    *     reason MISSING when the image is gone
    */
   public void verify() {
-    verified().close();
+    verify(() -> false);
+  }
+
+  /**
+   * The same, which can be cancelled.
+   *
+   * @throws dev.gpuprocess.error.OperationCancelledException when it was cancelled
+   */
+  public void verify(BooleanSupplier isCancelled) {
+    verified(WorkLimit.readingAtLength("verify", manifest.pid(), isCancelled)).close();
   }
 
   /**

@@ -2,6 +2,7 @@ package dev.gpuprocess.internal.image;
 
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageException;
+import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.image.PruneReport;
 import dev.gpuprocess.internal.state.ImageEntry;
 import dev.gpuprocess.internal.state.Journal;
@@ -21,6 +22,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.function.BooleanSupplier;
 import java.util.function.Consumer;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -54,8 +56,10 @@ public final class Retention {
    * stays.
    *
    * @throws ImageException when the directory cannot be read, or too many files are open
+   * @throws OperationCancelledException when it was cancelled
    */
-  public PruneReport prune(RetentionPolicy policy, VerificationCache verification) {
+  public PruneReport prune(
+      RetentionPolicy policy, VerificationCache verification, BooleanSupplier isCancelled) {
     AbandonedImage.removeIn(store.path());
     List<ImageDirectory> images = store.read().images();
     verification.retain(images.stream().map(ImageDirectory::path).toList());
@@ -66,7 +70,7 @@ public final class Retention {
     List<Path> removed = new ArrayList<>();
     Map<Path, String> spared = new LinkedHashMap<>();
     for (List<ImageDirectory> group : groups.values()) {
-      prune(policy, verification, group, removed, spared);
+      prune(policy, verification, group, removed, spared, isCancelled);
     }
     return new PruneReport(removed, spared);
   }
@@ -77,14 +81,16 @@ public final class Retention {
       VerificationCache verification,
       List<ImageDirectory> images,
       List<Path> removed,
-      Map<Path, String> spared) {
+      Map<Path, String> spared,
+      BooleanSupplier isCancelled) {
     if (kept(policy, images).size() == images.size()) {
       return;
     }
     List<ImageDirectory> sound = new ArrayList<>(images);
     while (!sound.isEmpty()) {
       ImageDirectory newest = sound.get(0);
-      Optional<ImageException> fault = verification.fault(newest);
+      requireNotCancelled(isCancelled, removed);
+      Optional<ImageException> fault = verification.fault(newest, isCancelled);
       if (fault.isEmpty()) {
         break;
       }
@@ -102,6 +108,7 @@ public final class Retention {
           superseded,
           newest,
           image -> {
+            requireNotCancelled(isCancelled, removed);
             try {
               Optional<String> obstacle = new ImageRemoval(image, store.key()).run();
               obstacle.ifPresent(why -> spared.put(image.path(), why));
@@ -115,6 +122,15 @@ public final class Retention {
               }
             }
           });
+    }
+  }
+
+  private void requireNotCancelled(BooleanSupplier isCancelled, List<Path> removed) {
+    if (isCancelled.getAsBoolean()) {
+      throw new OperationCancelledException(
+          "the prune of %s was cancelled when it had removed %s images: all others stay"
+              .formatted(store.path(), removed.size()),
+          Failure.of("prune", 0));
     }
   }
 

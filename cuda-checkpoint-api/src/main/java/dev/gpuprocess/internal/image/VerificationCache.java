@@ -17,7 +17,8 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.function.Consumer;
+import java.util.function.BiConsumer;
+import java.util.function.BooleanSupplier;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -30,13 +31,13 @@ public final class VerificationCache {
   private static final Logger LOG = LoggerFactory.getLogger(VerificationCache.class);
 
   private final Map<Path, Result> results = new ConcurrentHashMap<>();
-  private final Consumer<ImageDirectory> verification;
+  private final BiConsumer<ImageDirectory, BooleanSupplier> verification;
 
   public VerificationCache() {
     this(ImageDirectory::verify);
   }
 
-  VerificationCache(Consumer<ImageDirectory> verification) {
+  VerificationCache(BiConsumer<ImageDirectory, BooleanSupplier> verification) {
     this.verification = verification;
   }
 
@@ -95,8 +96,9 @@ public final class VerificationCache {
    *
    * @return the fault of the image; empty when it verifies
    * @throws ImageException when it cannot be verified, because too many files are open
+   * @throws dev.gpuprocess.error.OperationCancelledException when it was cancelled
    */
-  public Optional<ImageException> fault(ImageDirectory image) {
+  public Optional<ImageException> fault(ImageDirectory image, BooleanSupplier isCancelled) {
     Fingerprint fingerprint;
     try {
       fingerprint = Fingerprint.of(image);
@@ -109,18 +111,19 @@ public final class VerificationCache {
     Result last = results.get(image.path());
     return last != null && last.fingerprint().equals(fingerprint)
         ? last.fault()
-        : verified(image, fingerprint);
+        : verified(image, fingerprint, isCancelled);
   }
 
   /** Verifies an image in any case, and caches the result. */
   public Optional<ImageException> faultNow(ImageDirectory image) {
-    return verified(image, Fingerprint.of(image));
+    return verified(image, Fingerprint.of(image), () -> false);
   }
 
-  private Optional<ImageException> verified(ImageDirectory image, Fingerprint before) {
+  private Optional<ImageException> verified(
+      ImageDirectory image, Fingerprint before, BooleanSupplier isCancelled) {
     Optional<ImageException> fault = Optional.empty();
     try {
-      verification.accept(image);
+      verification.accept(image, isCancelled);
     } catch (ImageException e) {
       if (!isFaultOfImage(e)) {
         throw e;

@@ -79,7 +79,8 @@ class FailedRemovalTest {
         Path next = mount.path().resolve("next");
         StagedImage.create(next, TestImages.PROCESS, 0, null).close();
       }
-      case PRUNE -> retention().prune(RetentionPolicy.ofDefaults(), new VerificationCache());
+      case PRUNE ->
+          retention().prune(RetentionPolicy.ofDefaults(), new VerificationCache(), () -> false);
       case RECOVER ->
           assertEquals(
               List.of(), GpuCheckpoints.builder().stateDirectory(state().path()).build().recover());

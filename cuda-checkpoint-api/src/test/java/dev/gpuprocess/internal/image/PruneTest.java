@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.error.ImageException;
+import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.image.PruneReport;
 import dev.gpuprocess.internal.linux.DirectoryMaker;
 import dev.gpuprocess.internal.linux.DurableFiles;
@@ -35,6 +36,7 @@ import java.util.concurrent.Callable;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
+import java.util.function.BooleanSupplier;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -49,9 +51,9 @@ class PruneTest {
   private final List<String> read = new ArrayList<>();
   private final VerificationCache known =
       new VerificationCache(
-          image -> {
+          (image, isCancelled) -> {
             read.add(name(image.path()));
-            image.verify();
+            image.verify(isCancelled);
           });
 
   @BeforeEach
@@ -68,7 +70,8 @@ class PruneTest {
   }
 
   private PruneReport prune(RetentionPolicy policy) {
-    return new Retention(new StoreDirectory(images, null), journal()).prune(policy, known);
+    return new Retention(new StoreDirectory(images, null), journal())
+        .prune(policy, known, () -> false);
   }
 
   private PruneReport keepLast(int count) {
@@ -124,6 +127,27 @@ class PruneTest {
     image("new", 1);
     assertEquals(List.of("old"), names(keepLast(1).removed()));
     assertEquals(List.of("new", "other"), left());
+  }
+
+  @Test
+  void aCancellationKeepsTheRest() throws IOException {
+    for (int i = 0; i < 5; i++) {
+      image("image" + i, i);
+    }
+    OperationCancelledException e =
+        assertThrows(
+            OperationCancelledException.class,
+            () -> cancelled(() -> Files.notExists(images.resolve("image0"))));
+    assertTrue(e.getMessage().contains("had removed 1 images"), e.getMessage());
+    assertEquals(List.of("image1", "image2", "image3", "image4"), left());
+    assertEquals(List.of(), journal().entries());
+    assertThrows(OperationCancelledException.class, () -> cancelled(() -> true));
+    assertEquals(List.of("image1", "image2", "image3", "image4"), left());
+  }
+
+  private PruneReport cancelled(BooleanSupplier isCancelled) {
+    return new Retention(new StoreDirectory(images, null), journal())
+        .prune(RetentionPolicy.builder().keepLast(1).build(), known, isCancelled);
   }
 
   @Test
@@ -287,7 +311,9 @@ class PruneTest {
             () ->
                 new Retention(new StoreDirectory(images, null), journal())
                     .prune(
-                        RetentionPolicy.builder().keepLast(keep).build(), new VerificationCache()));
+                        RetentionPolicy.builder().keepLast(keep).build(),
+                        new VerificationCache(),
+                        () -> false));
       }
       List<Path> removed = new ArrayList<>();
       for (Future<PruneReport> done : threads.invokeAll(work)) {

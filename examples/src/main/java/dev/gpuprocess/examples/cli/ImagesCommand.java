@@ -185,7 +185,7 @@ final class ImagesCommand {
     @Override
     int run(Session session) {
       RetentionPolicy policy = CommandException.valid(() -> builder().build());
-      PruneReport report = session.machine().store(store).prune(policy);
+      PruneReport report = session.machine().store(store).prune(policy, session.cancellation());
       List<Map<String, @Nullable Object>> values = new ArrayList<>();
       report.removed().forEach(image -> values.add(value(image, "removed", null)));
       report.spared().forEach((image, why) -> values.add(value(image, "kept", why)));
