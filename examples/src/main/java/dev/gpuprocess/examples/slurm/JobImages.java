@@ -221,16 +221,19 @@ final class JobImages {
   }
 
   /**
-   * Waits until the end of the grace for a process that CRIU was allowed to kill when it failed.
-   * The image is complete.
+   * Waits until the end of the grace, or until the next signal, for a process that CRIU was allowed
+   * to kill when it failed. The image is complete.
    *
    * @return whether it was killed; otherwise it was not dumped
    */
   private boolean awaitKill(LaunchedProcess process, ImageKeptException failure, long end) {
     log.accept(failure.getMessage());
     expectLateKill(end);
-    Duration left = Duration.ofNanos(Math.max(0, end - System.nanoTime()));
-    return process.awaitExit(left).filter(this::isLateKill).isPresent();
+    Optional<LaunchedProcess.Exit> exit = process.exit();
+    while (exit.isEmpty() && System.nanoTime() - end < 0 && !events.isSignalled()) {
+      exit = process.awaitExit(RETRY);
+    }
+    return exit.filter(this::isLateKill).isPresent();
   }
 
   private void expectLateKill(long graceEnd) {

@@ -31,6 +31,7 @@ import java.time.Duration;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.stream.Stream;
@@ -361,6 +362,18 @@ class JobEndTest extends JobRunCase {
     Run run = dumpedByUncertainCriu(machine);
     assertRequeuedAfter("KILL", run);
     assertEquals(1, store(machine).list().size(), log::toString);
+  }
+
+  /** Slurm kills the job soon after its SIGTERM, which may be before the end of the grace. */
+  @Test
+  void timeLimitEndsTheWaitForALateKill(GpuCheckpoints machine) throws Exception {
+    grace = Duration.ofDays(1);
+    controller.config("KillWait                = 5 sec\n");
+    Run run = dumpedByUncertainCriu(machine);
+    controller.job("TIMEOUT", 0);
+    run.events().signalled("TERM");
+    assertEquals(JobRun.REQUEUED, run.await(), log::toString);
+    assertEquals(Set.of("requeue 17"), Set.copyOf(changes()), log::toString);
   }
 
   @Test
