@@ -65,7 +65,7 @@ final class JobImages {
   private @Nullable RepeatedSnapshots snapshots;
 
   /** Is counted down at the end of the newest series of snapshots. */
-  private CountDownLatch end = new CountDownLatch(0);
+  private CountDownLatch seriesEnd = new CountDownLatch(0);
 
   /** Whether a snapshot that is being made is to become the dump. */
   private volatile boolean isDumpOrdered;
@@ -143,7 +143,7 @@ final class JobImages {
    */
   void awaitEnd(Duration limit) throws InterruptedException {
     abandon();
-    if (!end.await(limit.toNanos(), TimeUnit.NANOSECONDS)) {
+    if (!seriesEnd.await(limit.toNanos(), TimeUnit.NANOSECONDS)) {
       log.accept("a snapshot does not end");
     }
   }
@@ -268,7 +268,7 @@ final class JobImages {
     }
   }
 
-  /** Does so if it was lost without this object, as when a user resumed it. */
+  /** Ends a command whose GPU memory was lost elsewhere, as when a user resumed it. */
   private void endIfLost(LaunchedProcess process) {
     try {
       if (machine.inspect(process.identity().pid()) instanceof PoisonedProcess lost) {
@@ -334,7 +334,7 @@ final class JobImages {
                       .listener(listener)
                       .build());
       isDumpOrdered = false;
-      end = listener.end;
+      seriesEnd = listener.end;
     } catch (GpuCheckpointException e) {
       log.accept("periodic snapshots cannot begin yet: " + e.getMessage());
     }
