@@ -134,7 +134,7 @@ class DoctorTest {
             .timeouts(
                 Timeouts.builder()
                     .lock(Duration.ofSeconds(1))
-                    .call(Duration.ofSeconds(2))
+                    .call(Duration.ofSeconds(6))
                     .transfer(Duration.ofSeconds(1))
                     .build())
             .build();

@@ -365,7 +365,7 @@ record GpuTreeTest(LaunchedTree tree) {
     Job job = tree.launch(0);
     CheckpointedProcess parked =
         tree.checkpoints().toBuilder()
-            .timeouts(Timeouts.builder().call(Duration.ofSeconds(2)).build())
+            .timeouts(Timeouts.builder().call(Duration.ofSeconds(5)).build())
             .build()
             .process(job.pid())
             .suspend();

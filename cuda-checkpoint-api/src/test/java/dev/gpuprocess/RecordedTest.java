@@ -137,8 +137,8 @@ class RecordedTest {
     Timeouts timeouts =
         Timeouts.builder()
             .lock(haste)
-            .call(Duration.ofSeconds(2))
-            .transfer(Duration.ofSeconds(2))
+            .call(Duration.ofSeconds(5))
+            .transfer(Duration.ofSeconds(5))
             .build();
     RunningProcess running =
         checkpoints.toBuilder().timeouts(timeouts).build().process(counter.pid());

@@ -273,7 +273,7 @@ class RoomWaitTest {
 
   @Test
   void timeIsOver_theDriverDoesNotAnswer_ends() throws InterruptedException {
-    Duration time = Duration.ofSeconds(6);
+    Duration time = Duration.ofSeconds(12);
     Waiter waiter =
         new Waiter(() -> suspended.resume(ResumeOptions.builder().waitForMemory(time).build()));
     driverDoesNotAnswer();
@@ -309,11 +309,11 @@ class RoomWaitTest {
   /** The driver may be slow for a moment, and the process would stay checkpointed for that. */
   @Test
   void oneLookThatIsNotAnswered_doesNotEndIt() throws InterruptedException {
-    Timeouts hasty = Timeouts.builder().transfer(Duration.ofSeconds(3)).build();
+    Timeouts hasty = Timeouts.builder().transfer(Duration.ofSeconds(8)).build();
     CheckpointedProcess found = found(hasty);
     Waiter waiter = new Waiter(() -> found.resume(FOR_EVER));
     room.machine.faults(
-        Fault.in("cuCheckpointProcessGetState").call(1).hangs(Duration.ofSeconds(4)));
+        Fault.in("cuCheckpointProcessGetState").call(1).hangs(Duration.ofSeconds(10)));
     int asked = full.asked.get();
     await().atMost(30, SECONDS).until(() -> full.asked.get() > asked + 2);
     room.machine.clearFaults();

@@ -71,8 +71,8 @@ class AskedFromInsideTest {
       """
       perl -MIO::Socket::UNIX -e '
         select(undef, undef, undef, 0.01) until -e "$ARGV[0]/go";
-        my @all = map { IO::Socket::UNIX->new(Peer => $ENV{GPUPROCESS_SOCKET}) or die } 1 .. 70;
-        syswrite($_, "idle\\n") for @all;
+        my @all = map { my $s = IO::Socket::UNIX->new(Peer => $ENV{GPUPROCESS_SOCKET}) or die;
+          syswrite($s, "idle\\n"); $s } 1 .. 70;
         open(my $asked, ">", "$ARGV[0]/asked") or die;
         my @answers = map { scalar(<$_>) } @all;
         open(my $out, ">", "$ARGV[0]/half") or die;

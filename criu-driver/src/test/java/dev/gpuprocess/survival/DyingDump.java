@@ -31,6 +31,9 @@ final class DyingDump {
             if (name.equals("seal")) {
               Signals.killSelf();
             } else if (name.equals(args[4])) {
+              if (delay == 0) {
+                Signals.killSelf();
+              }
               Thread thread = new Thread(() -> killAfter(delay));
               thread.setDaemon(true);
               thread.start();

@@ -72,7 +72,7 @@ class OneAtATimeTest {
           }
         };
     return machine.checkpoints().toBuilder()
-        .criu(WatchedCriu.of(new RpcCriuDriver(), moments, Duration.ofSeconds(30)))
+        .criu(WatchedCriu.of(new RpcCriuDriver(), moments, Duration.ofMinutes(2)))
         .build();
   }
 

@@ -46,7 +46,7 @@ import org.junit.jupiter.api.io.TempDir;
 @OutsideUse("A1")
 class SlowTeardownTest {
 
-  private static final Duration SHORT = Duration.ofSeconds(8);
+  private static final Duration SHORT = Duration.ofSeconds(15);
 
   /** Longer than the wait before an image was once removed. */
   private static final int LONG_SECONDS = 20;

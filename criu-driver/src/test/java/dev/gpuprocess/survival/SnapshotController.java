@@ -87,8 +87,11 @@ final class SnapshotController {
       for (String order = orders.readLine(); order != null; order = orders.readLine()) {
         if (order.equals(STARVE)) {
           Hoard.loadClasses(SnapshotController.class.getClassLoader());
+          say(order);
           starving.set(true);
-        } else if (order.equals(FEED)) {
+          continue;
+        }
+        if (order.equals(FEED)) {
           hoard.get().close();
         }
         say(order);

@@ -447,7 +447,7 @@ public abstract class CudaDriverContract {
     try (Counter busy = counter();
         Counter free = counter()) {
       assertEquals(ProcessState.RUNNING, state(busy));
-      busy.spin(Duration.ofSeconds(5));
+      busy.spin(Duration.ofSeconds(8));
       CompletableFuture<CudaResult> waiting =
           CompletableFuture.supplyAsync(() -> driver().lock((int) busy.pid(), FOREVER));
       assertMoves(lock(free), free, ProcessState.LOCKED);
@@ -457,9 +457,9 @@ public abstract class CudaDriverContract {
     }
   }
 
-  /** Takes a while to checkpoint and to restore: on an H200 about half a second, simulated one. */
+  /** Takes a while to checkpoint and to restore: half a second on an H200, three simulated. */
   private Pattern slow() {
-    return on(Pattern.launch(256)).environment("LIBCUDA_SIM_BANDWIDTH", "250").start();
+    return on(Pattern.launch(256)).environment("LIBCUDA_SIM_BANDWIDTH", "80").start();
   }
 
   private static CompletableFuture<CudaResult> begin(Supplier<CudaResult> verb) {
@@ -550,7 +550,7 @@ public abstract class CudaDriverContract {
   @Test
   void timeoutOfALockDoesNotRunWhileAnotherIsUnderWay() {
     try (Counter counter = counter()) {
-      counter.spin(Duration.ofSeconds(3));
+      counter.spin(Duration.ofSeconds(6));
       CompletableFuture<CudaResult> first =
           begin(() -> driver().lock((int) counter.pid(), FOREVER));
       NativeCalls.await("cuCheckpointProcessLock");
@@ -566,7 +566,7 @@ public abstract class CudaDriverContract {
   @Test
   void unlockSentWhileALockWaitsIsDoneAfterIt() {
     try (Counter counter = counter()) {
-      counter.spin(Duration.ofSeconds(2));
+      counter.spin(Duration.ofSeconds(5));
       CompletableFuture<CudaResult> lock = begin(() -> driver().lock((int) counter.pid(), FOREVER));
       NativeCalls.await("cuCheckpointProcessLock");
       CompletableFuture<ProcessState> asked = askInVain(counter);

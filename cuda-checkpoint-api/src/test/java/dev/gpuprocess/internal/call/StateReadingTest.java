@@ -204,7 +204,7 @@ class StateReadingTest {
   @Test
   @OutsideUse("A3")
   void verb_itsOwnReadHangs_leavesTheTurnToOthers() {
-    Duration enough = Duration.ofSeconds(1);
+    Duration enough = Duration.ofSeconds(4);
     RunningProcess running =
         checkpoints.toBuilder()
             .timeouts(Timeouts.builder().lock(PATIENCE).call(enough).transfer(PATIENCE).build())

@@ -45,13 +45,13 @@ import org.junit.jupiter.params.provider.ValueSource;
 
 /** Files at paths that a user named are opened as that user. */
 @RequiresRoot("acts as another user")
-@Timeout(60)
+@Timeout(180)
 @Tag("slow")
 class UntrustedPathsTest {
 
   private static final Credentials USER = new Credentials(Stranger.ID, Stranger.ID, List.of());
   private static final Duration LIMIT = Duration.ofSeconds(20);
-  private static final Duration LOOP_LIMIT = Duration.ofSeconds(50);
+  private static final Duration LOOP_LIMIT = Duration.ofSeconds(150);
   private static final int MANY = 400;
   private static final String CREATED = "created";
   private static final String REFUSED = "refused";

@@ -33,7 +33,7 @@ import org.junit.jupiter.api.io.TempDir;
 class SlotCommandTest {
 
   private static final Duration PATIENCE = Duration.ofSeconds(60);
-  private static final Duration SOON = Duration.ofMillis(20);
+  private static final Duration SOON = Duration.ofMillis(100);
 
   @TempDir private Path directory;
 

@@ -197,7 +197,7 @@ class JobEndTest extends JobRunCase {
   void snapshotThatBecomesTheDumpAfterTheGraceIsRequeued(
       GpuCheckpoints machine, SimulatedDriver driver) throws Exception {
     every = Duration.ofMillis(200);
-    grace = Duration.ofSeconds(2);
+    grace = Duration.ofSeconds(10);
     AtomicBoolean isPreempted = new AtomicBoolean();
     GpuCheckpoints slow =
         at(
@@ -227,7 +227,10 @@ class JobEndTest extends JobRunCase {
   private static boolean isWaitedFor() {
     return Thread.getAllStackTraces().values().stream()
         .flatMap(Arrays::stream)
-        .anyMatch(frame -> frame.getMethodName().equals("awaitEnd"));
+        .anyMatch(
+            frame ->
+                frame.getClassName().endsWith(".Repetition")
+                    && frame.getMethodName().equals("awaitEnd"));
   }
 
   private static GpuCheckpoints at(GpuCheckpoints machine, Map<String, Runnable> actions) {
@@ -402,7 +405,7 @@ class JobEndTest extends JobRunCase {
   }
 
   private Run snapshotByUncertainCriu(GpuCheckpoints machine) throws Exception {
-    every = Duration.ofMillis(200);
+    every = Duration.ofSeconds(3); // the next one does not come between
     Run run = launchedSleep(machine.toBuilder().criu(uncertainCriu(() -> {})).build());
     assertTrue(Await.until(PATIENCE, () -> isLogged("a snapshot failed")), log::toString);
     return run;
