@@ -10,6 +10,7 @@ import dev.gpuprocess.AmdImage;
 import dev.gpuprocess.AmdProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.ProcessImage;
+import dev.gpuprocess.contract.FailingCriu;
 import dev.gpuprocess.contract.LaunchedTree;
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.error.CriuException;

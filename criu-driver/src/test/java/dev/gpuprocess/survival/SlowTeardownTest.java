@@ -9,10 +9,10 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.ProcessImage;
+import dev.gpuprocess.contract.FailingCriu;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.criu.BadCriu;
-import dev.gpuprocess.criu.FailingCriu;
 import dev.gpuprocess.criu.RealCriu;
 import dev.gpuprocess.criu.RpcCriuDriver;
 import dev.gpuprocess.error.CriuException;
@@ -25,10 +25,6 @@ import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.Timeouts;
 import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.spi.CriuDriver;
-import dev.gpuprocess.spi.DumpListener;
-import dev.gpuprocess.spi.DumpRequest;
-import java.lang.reflect.Proxy;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
@@ -221,22 +217,14 @@ class SlowTeardownTest {
   }
 
   private static CriuDriver ending(Fate fate, CriuException[] thrown, Runnable death) {
-    CriuDriver real = new RpcCriuDriver();
-    return (CriuDriver)
-        Proxy.newProxyInstance(
-            CriuDriver.class.getClassLoader(),
-            new Class<?>[] {CriuDriver.class},
-            (proxy, method, args) -> {
-              if (!method.getName().equals("dump")) {
-                return method.invoke(real, args);
-              }
-              DumpRequest request = (DumpRequest) args[0];
-              Files.writeString(request.images().resolve("inventory.img"), "no tree");
-              ((DumpListener) args[1]).postDump();
-              death.run();
-              thrown[0] = FailingCriu.failure(request.process().pid(), fate);
-              throw thrown[0];
-            });
+    return FailingCriu.whenItMayKill(
+        new RpcCriuDriver(),
+        pid -> true,
+        pid -> {
+          death.run();
+          thrown[0] = FailingCriu.failure(pid, fate);
+          return thrown[0];
+        });
   }
 
   @Test

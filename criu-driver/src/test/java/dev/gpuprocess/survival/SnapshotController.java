@@ -87,14 +87,13 @@ final class SnapshotController {
       for (String order = orders.readLine(); order != null; order = orders.readLine()) {
         if (order.equals(STARVE)) {
           Hoard.loadClasses(SnapshotController.class.getClassLoader());
-          say(order);
-          starving.set(true);
-          continue;
-        }
-        if (order.equals(FEED)) {
+        } else if (order.equals(FEED)) {
           hoard.get().close();
         }
         say(order);
+        if (order.equals(STARVE)) {
+          starving.set(true); // the next line is then about the starved one
+        }
       }
     }
   }

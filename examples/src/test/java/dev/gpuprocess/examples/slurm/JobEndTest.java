@@ -8,10 +8,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.PoisonedProcessException;
+import dev.gpuprocess.contract.FailingCriu;
 import dev.gpuprocess.criu.RpcCriuDriver;
-import dev.gpuprocess.error.CriuException;
-import dev.gpuprocess.error.CriuFailure;
-import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.Fate;
 import dev.gpuprocess.error.RetryLaterException;
 import dev.gpuprocess.error.StaleStateException;
@@ -22,9 +20,6 @@ import dev.gpuprocess.fixtures.Signal;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.report.StepListener;
 import dev.gpuprocess.spi.CriuDriver;
-import dev.gpuprocess.spi.DumpListener;
-import dev.gpuprocess.spi.DumpRequest;
-import java.lang.reflect.Proxy;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -115,11 +110,8 @@ class JobEndTest extends JobRunCase {
   @ValueSource(booleans = {false, true})
   void jobThatCannotBeDumpedAtItsTimeLimitContinuesFromASnapshot(
       boolean hasSnapshot, GpuCheckpoints machine, SimulatedDriver driver) throws Exception {
-    every = hasSnapshot ? Duration.ofMillis(200) : null;
-    Counter counter = launched(machine, driver);
-    if (hasSnapshot) {
-      awaitSnapshot();
-    }
+    Counter counter =
+        hasSnapshot ? launchedAndSnapshotted(machine, driver) : launched(machine, driver);
     counter.allocateManaged(); // the driver does not checkpoint this
     controller.job("TIMEOUT", 0);
     first().events().signalled("TERM");
@@ -139,7 +131,7 @@ class JobEndTest extends JobRunCase {
     assertEquals(101, counter.increment());
     endCounter(counter);
     assertEquals(CODE, first().await(), log::toString);
-    assertFalse(Files.exists(directory.resolve("images/lab-17/finished")));
+    assertFalse(Files.exists(finished()));
   }
 
   /** Slurm would start it again. */
@@ -157,9 +149,7 @@ class JobEndTest extends JobRunCase {
   @Test
   void timeLimitThatIsKnownAfterAFailedDumpContinuesFromASnapshot(
       GpuCheckpoints machine, SimulatedDriver driver) throws Exception {
-    every = Duration.ofMillis(200);
-    Counter counter = launched(machine, driver);
-    awaitSnapshot();
+    Counter counter = launchedAndSnapshotted(machine, driver);
     counter.allocateManaged(); // the driver does not checkpoint this
     controller.loseAnswers();
     first().events().signalled("TERM");
@@ -178,6 +168,13 @@ class JobEndTest extends JobRunCase {
     assertRequeuedAtItsLimit(run);
   }
 
+  private Counter launchedAndSnapshotted(GpuCheckpoints machine, SimulatedDriver driver) {
+    every = Duration.ofMillis(200);
+    Counter counter = launched(machine, driver);
+    awaitSnapshot();
+    return counter;
+  }
+
   private void awaitSnapshot() {
     assertTrue(
         Await.until(PATIENCE, () -> log.stream().anyMatch(line -> line.startsWith("snapshot "))),
@@ -189,7 +186,7 @@ class JobEndTest extends JobRunCase {
     controller.job("TIMEOUT", 0);
     assertEquals(JobRun.REQUEUED, run.await(), log::toString);
     assertEquals(List.of("requeue 17"), changes(), log::toString);
-    assertFalse(Files.exists(directory.resolve("images/lab-17/finished")), log::toString);
+    assertFalse(Files.exists(finished()), log::toString);
   }
 
   /** The snapshot is made durable when the grace is over, and the command is in it then. */
@@ -213,12 +210,7 @@ class JobEndTest extends JobRunCase {
                 "seal",
                 () -> assertTrue(Await.until(PATIENCE, () -> isLogged("no dump")), log::toString)));
     Counter counter = launched(slow, driver);
-    assertTrue(
-        Await.until(PATIENCE, () -> first().code().isDone() || !changes().isEmpty()),
-        log::toString);
-    first().events().signalled("TERM");
-    assertEquals(JobRun.REQUEUED, first().await(), log::toString);
-    assertEquals(List.of(REQUEUE), changes(), log::toString);
+    assertRequeued(first());
     assertFalse(counter.isAlive());
     assertEquals(1, store(machine).list().size(), log::toString);
   }
@@ -261,38 +253,25 @@ class JobEndTest extends JobRunCase {
     assertEquals(101, counter.increment());
     Path member = Path.of("/proc/" + member(counter));
     isTaken.set(true);
-    assertTrue(Await.until(PATIENCE, () -> !changes().isEmpty()), log::toString);
+    assertRequeued(first());
+    assertFalse(counter.isAlive());
     driver.clearFaults();
     assertTrue(Await.until(PATIENCE, () -> !Files.exists(member)), "is reaped, and its pid free");
-    first().events().signalled("TERM");
-    assertEquals(JobRun.REQUEUED, first().await(), log::toString);
-    assertEquals(List.of(REQUEUE), changes(), log::toString);
-    assertFalse(counter.isAlive());
 
     every = null;
-    Run second = restored(machine, 1);
-    assertTrue(Await.until(PATIENCE, this::isRestored), log::toString);
-    assertEquals(102, counter.increment());
-    endCounter(counter);
-    assertEquals(CODE, second.await(), log::toString);
+    assertContinues(machine, 1, counter, 102);
   }
 
   /** It is lost without a part of this run. */
   @Test
   void commandThatAUserCouldNotResumeContinuesFromItsImage(
       GpuCheckpoints machine, SimulatedDriver driver) throws Exception {
-    every = Duration.ofMillis(200);
-    Counter counter = launched(machine, driver);
-    awaitSnapshot();
+    Counter counter = launchedAndSnapshotted(machine, driver);
     CheckpointedProcess suspended = suspended(machine, counter);
     driver.faults(Fault.in("cuCheckpointProcessRestore").answers(OUT_OF_MEMORY));
     assertThrows(PoisonedProcessException.class, suspended::resume);
-    assertTrue(Await.until(PATIENCE, () -> !changes().isEmpty()), log::toString);
-    first().events().signalled("TERM");
-    assertEquals(JobRun.REQUEUED, first().await(), log::toString);
-    assertEquals(List.of(REQUEUE), changes(), log::toString);
+    assertRequeued(first());
     assertFalse(counter.isAlive());
-    assertFalse(Files.exists(directory.resolve("images/lab-17/finished")), log::toString);
   }
 
   /** Suspends it between two snapshots. */
@@ -319,12 +298,8 @@ class JobEndTest extends JobRunCase {
     every = Duration.ofMillis(200);
     Counter counter =
         launched(machine.toBuilder().criu(uncertainCriu(this::killTree)).build(), driver);
-    assertTrue(Await.until(PATIENCE, () -> !changes().isEmpty()), log::toString);
-    first().events().signalled("TERM");
-    assertEquals(JobRun.REQUEUED, first().await(), log::toString);
-    assertEquals(List.of(REQUEUE), changes(), log::toString);
+    assertRequeued(first());
     assertFalse(counter.isAlive());
-    assertFalse(Files.exists(directory.resolve("images/lab-17/finished")), log::toString);
   }
 
   private void killTree() {
@@ -336,26 +311,13 @@ class JobEndTest extends JobRunCase {
 
   /** Returns a CRIU that fails, in a dump of the command, when it is allowed to kill. */
   private CriuDriver uncertainCriu(Runnable end) {
-    CriuDriver real = new RpcCriuDriver();
-    return (CriuDriver)
-        Proxy.newProxyInstance(
-            CriuDriver.class.getClassLoader(),
-            new Class<?>[] {CriuDriver.class},
-            (proxy, method, args) -> {
-              if (!(args != null
-                  && args[0] instanceof DumpRequest request
-                  && request.process().pid() == launchedPid())) {
-                return method.invoke(real, args);
-              }
-              Files.writeString(request.images().resolve("inventory.img"), "no tree");
-              ((DumpListener) args[1]).postDump();
-              end.run();
-              throw new CriuException(
-                  "CRIU did not end well",
-                  new Failure("dump", launchedPid(), null, null, Duration.ZERO, null, Fate.UNKNOWN),
-                  CriuFailure.NOT_STARTED,
-                  null);
-            });
+    return FailingCriu.whenItMayKill(
+        new RpcCriuDriver(),
+        pid -> pid == launchedPid(),
+        pid -> {
+          end.run();
+          return FailingCriu.failure(pid, Fate.UNKNOWN);
+        });
   }
 
   /** The process is killed late by the CRIU that has failed, so its image is all that is left. */
@@ -401,7 +363,7 @@ class JobEndTest extends JobRunCase {
     Signal.send("TERM", launchedPid());
     assertEquals(143, run.await(), log::toString);
     assertEquals(List.of(), changes(), log::toString);
-    assertEquals("143", Files.readString(directory.resolve("images/lab-17/finished")));
+    assertEquals("143", Files.readString(finished()));
   }
 
   private Run snapshotByUncertainCriu(GpuCheckpoints machine) throws Exception {

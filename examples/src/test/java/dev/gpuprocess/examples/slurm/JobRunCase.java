@@ -200,11 +200,31 @@ abstract class JobRunCase {
     return isLogged("restored process");
   }
 
+  /** Where the end of the command is recorded. */
+  Path finished() {
+    return directory.resolve("images/lab-17/finished");
+  }
+
   /** Ends the command, which is not recorded as its end. */
   void assertRequeuedAfter(String signal, Run run) throws Exception {
     Signal.send(signal, launchedPid());
+    assertRequeued(run);
+  }
+
+  /** Waits for the requeue, which is the first change. */
+  void assertRequeued(Run run) throws Exception {
     assertEquals(JobRun.REQUEUED, ended(run, 0), log::toString);
     assertEquals(List.of(REQUEUE), changes(), log::toString);
-    assertFalse(Files.exists(directory.resolve("images/lab-17/finished")), log::toString);
+    assertFalse(Files.exists(finished()), log::toString);
+  }
+
+  /** Continues with the next number, and ends. */
+  void assertContinues(GpuCheckpoints machine, int restarts, Counter counter, int next)
+      throws Exception {
+    Run run = restored(machine, restarts);
+    assertTrue(Await.until(PATIENCE, this::isRestored), log::toString);
+    assertEquals(next, counter.increment());
+    endCounter(counter);
+    assertEquals(CODE, run.await(), log::toString);
   }
 }

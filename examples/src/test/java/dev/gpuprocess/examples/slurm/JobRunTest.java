@@ -144,11 +144,7 @@ class JobRunTest extends JobRunCase {
       assertEquals(JobRun.NOT_RESTORED, restored(unfit, 2).await(), log::toString);
       assertLogged("the restore has failed 2 times, on node2, node3");
     }
-    Run fourth = restored(machine, 3);
-    assertTrue(Await.until(PATIENCE, this::isRestored), log::toString);
-    assertEquals(101, counter.increment());
-    endCounter(counter);
-    assertEquals(CODE, fourth.await(), log::toString);
+    assertContinues(machine, 3, counter, 101);
   }
 
   @Test
@@ -328,11 +324,7 @@ class JobRunTest extends JobRunCase {
     assertFalse(suspended.identity().isAlive(), log::toString);
     assertEquals(List.of(REQUEUE), changes(), log::toString);
 
-    Run second = restored(machine, 1);
-    assertTrue(Await.until(PATIENCE, this::isRestored), log::toString);
-    assertEquals(102, counter.increment());
-    endCounter(counter);
-    assertEquals(CODE, second.await(), log::toString);
+    assertContinues(machine, 1, counter, 102);
   }
 
   @Test

@@ -1,12 +1,17 @@
-package dev.gpuprocess.criu;
+package dev.gpuprocess.contract;
 
 import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.CriuFailure;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.Fate;
 import dev.gpuprocess.spi.CriuDriver;
+import dev.gpuprocess.spi.DumpListener;
+import dev.gpuprocess.spi.DumpRequest;
 import java.lang.reflect.Proxy;
+import java.nio.file.Files;
 import java.time.Duration;
+import java.util.function.LongFunction;
+import java.util.function.LongPredicate;
 
 /** A CRIU that fails when its image is complete. */
 public final class FailingCriu {
@@ -33,6 +38,31 @@ public final class FailingCriu {
                 throw failure(pid, fate);
               }
               return answer;
+            });
+  }
+
+  /**
+   * Returns a CRIU that fails when it may kill the process, whose image is complete but not real.
+   *
+   * @param real does what is not meant
+   * @param meant which process is dumped in this way, by its pid
+   * @param failure what happens then, and the failure, by pid
+   */
+  public static CriuDriver whenItMayKill(
+      CriuDriver real, LongPredicate meant, LongFunction<CriuException> failure) {
+    return (CriuDriver)
+        Proxy.newProxyInstance(
+            CriuDriver.class.getClassLoader(),
+            new Class<?>[] {CriuDriver.class},
+            (proxy, method, args) -> {
+              if (!method.getName().equals("dump")
+                  || !meant.test(((DumpRequest) args[0]).process().pid())) {
+                return method.invoke(real, args);
+              }
+              DumpRequest request = (DumpRequest) args[0];
+              Files.writeString(request.images().resolve("inventory.img"), "no tree");
+              ((DumpListener) args[1]).postDump();
+              throw failure.apply(request.process().pid());
             });
   }
 
