@@ -138,13 +138,17 @@ final class JobImages {
   }
 
   /**
-   * Ends periodic snapshots, and waits for the one that is being made, however long that takes: it
-   * shows whether the command is in its image.
+   * Waits for the end of a snapshot that is being made, which shows whether it has ended the
+   * command. If it does not end before the limit or the next signal, it may have.
    */
   void awaitEnd(Duration limit) throws InterruptedException {
-    abandon();
-    if (!seriesEnd.await(limit.toNanos(), TimeUnit.NANOSECONDS)) {
-      log.accept("a snapshot does not end");
+    long until = System.nanoTime() + limit.toNanos();
+    while (!seriesEnd.await(RETRY.toMillis(), TimeUnit.MILLISECONDS)) {
+      if (events.isSignalled() || System.nanoTime() - until >= 0) {
+        log.accept("a snapshot does not end, and may have ended the command");
+        isLost = true;
+        return;
+      }
     }
   }
 
@@ -315,9 +319,9 @@ final class JobImages {
     return DumpOptions.builder().label(job.name()).cancellation(cancellation).build();
   }
 
-  /** Begins with periodic snapshots, if the user wants them and there are none. */
+  /** Begins with periodic snapshots, if the user wants them and none is being made any more. */
   void repeat(LaunchedProcess process) {
-    if (settings.every() == null || snapshots != null) {
+    if (settings.every() == null || snapshots != null || seriesEnd.getCount() > 0) {
       return;
     }
     Listener listener = new Listener(process);

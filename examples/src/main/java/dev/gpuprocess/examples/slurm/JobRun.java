@@ -168,7 +168,8 @@ public final class JobRun {
     }
     follow(process);
     int code = serve(process);
-    if (code == REQUEUED) {
+    // Without an image of this run, the one that it was restored from may be the only good one.
+    if (code == REQUEUED && (process.isDumped() || images.areOfThisRun())) {
       record("older images are not removed", images::prune);
     }
     return code;
@@ -291,7 +292,10 @@ public final class JobRun {
 
   /** A signal of Slurm may reach the whole tree, so an end that follows one is not its own. */
   private int ended(LaunchedProcess process) throws InterruptedException {
-    images.awaitEnd(CONTROLLER_AWAY); // a snapshot may have ended it
+    images.abandon();
+    if (process.exitCode().isEmpty()) {
+      images.awaitEnd(CONTROLLER_AWAY); // a snapshot may have ended it
+    }
     if (process.isDumped()) {
       return endedInImage(scontrol.job(job), "the snapshot has become the dump");
     }
