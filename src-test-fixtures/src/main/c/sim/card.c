@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -44,33 +45,47 @@ static int lock_machine(void) {
   return fd;
 }
 
-int card_join(void) {
+static void record_path(char path[PATH_MAX], const struct usage *record) {
+  machine_path(path, "dev/nvidia-usage/%d.%d", record->pid, record->number);
+}
+
+/* Writes the whole record first, so that the file system has room for what is charged later. */
+static struct usage *map(int fd, const struct usage *empty) {
+  if (flock(fd, LOCK_EX) != 0 || pwrite(fd, empty, sizeof *empty, 0) != sizeof *empty) return NULL;
+  void *record = mmap(NULL, sizeof *empty, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (record == MAP_FAILED) return NULL;
+  if (madvise(record, sizeof *empty, MADV_DONTFORK) == 0) return record;
+  munmap(record, sizeof *empty);
+  return NULL;
+}
+
+struct usage *card_join(void) {
   int lock = lock_machine();
-  if (lock < 0) return -1;
-  int record = -1;
-  for (unsigned n = 0; record < 0 && n < 1000; n++) {
-    char path[PATH_MAX];
-    machine_path(path, "dev/nvidia-usage/%d.%u", (int)getpid(), n);
-    record = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (lock < 0) return NULL;
+  struct usage empty = {.pid = getpid(), .number = -1};
+  char path[PATH_MAX];
+  int fd = -1;
+  while (fd < 0 && ++empty.number < 1000) {
+    record_path(path, &empty);
+    fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   }
-  if (record >= 0) {
-    (void)!fchmod(record, 0666);
-    flock(record, LOCK_EX);
+  struct usage *record = NULL;
+  if (fd >= 0) {
+    (void)!fchmod(fd, 0666);
+    record = map(fd, &empty);
+    if (record == NULL) unlink(path);
+    close(fd);
   }
   unlock_machine(lock);
   return record;
 }
 
-void card_leave(int record) {
-  if (record < 0) return;
-  char link[64], path[PATH_MAX];
-  snprintf(link, sizeof link, "/proc/self/fd/%d", record);
-  ssize_t length = readlink(link, path, sizeof path - 1);
-  if (length > 0) {
-    path[length] = '\0';
-    unlink(path);
-  }
-  close(record);
+void card_leave(struct usage *record) {
+  if (record == NULL) return;
+  char path[PATH_MAX];
+  record_path(path, record);
+  unlink(path);
+  munmap(record, sizeof *record);
 }
 
 /* Needs the machine lock. False when a record could not be read: the sum would be too small. */
@@ -117,19 +132,16 @@ bool card_used(int gpu, uint64_t *used) {
   return all;
 }
 
-CUresult card_charge(int record, const struct usage *usage) {
+CUresult card_charge(struct usage *record, const uint64_t used[SIM_MAX_GPUS]) {
   int lock = lock_machine();
   if (lock < 0) return CUDA_ERROR_OPERATING_SYSTEM;
-  struct usage sum = {0}, before = {0};
+  struct usage sum = {0};
   CUresult result = visit_all(add, &sum) ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM;
-  if (pread(record, &before, sizeof before, 0) != sizeof before) memset(&before, 0, sizeof before);
   for (int i = 0; result == CUDA_SUCCESS && i < SIM_MAX_GPUS; i++) {
-    bool more = usage->used[i] > before.used[i];
-    if (more && sum.used[i] - before.used[i] + usage->used[i] > machine()->memory)
-      result = CUDA_ERROR_OUT_OF_MEMORY;
+    bool more = used[i] > record->used[i];
+    if (more && sum.used[i] - record->used[i] + used[i] > machine()->memory) result = CUDA_ERROR_OUT_OF_MEMORY;
   }
-  if (result == CUDA_SUCCESS && pwrite(record, usage, sizeof *usage, 0) != sizeof *usage)
-    result = CUDA_ERROR_OPERATING_SYSTEM;
+  if (result == CUDA_SUCCESS) memcpy(record->used, used, sizeof record->used);
   unlock_machine(lock);
   return result;
 }

@@ -7,23 +7,24 @@
 
 #include "machine.h"
 
-/* What one process uses: the content of its file dev/nvidia-usage/PID.N. The process keeps that file open and
- * locked (flock) while it uses a GPU; a file that is not locked belongs to a dead process and is swept away. */
+/* What one process uses: the content of its file dev/nvidia-usage/PID.NUMBER. The process keeps that file mapped and
+ * locked (flock) while it uses a GPU; a file that is not locked belongs to a dead process and is swept away. The mapping
+ * alone holds the lock: unlike a descriptor, no child inherits it, not even between its fork and its fork handler. */
 struct usage {
   int pid;
-  int padding;
+  int number;
   uint64_t used[SIM_MAX_GPUS];
 };
 
-/* Opens this process's record, empty, and returns its descriptor, or -1. */
-int card_join(void);
+/* Creates this process's record, empty, and returns it, or NULL. */
+struct usage *card_join(void);
 
-/* Closes and removes the record: the process uses no GPU any more. */
-void card_leave(int record);
+/* Removes the record, if it is not NULL: the process uses no GPU any more. */
+void card_leave(struct usage *record);
 
-/* Writes `usage` into the record if every GPU has room for it: CUDA_SUCCESS, CUDA_ERROR_OUT_OF_MEMORY (nothing
+/* Writes `used` into the record if every GPU has room for it: CUDA_SUCCESS, CUDA_ERROR_OUT_OF_MEMORY (nothing
  * changed) or CUDA_ERROR_OPERATING_SYSTEM. */
-CUresult card_charge(int record, const struct usage *usage);
+CUresult card_charge(struct usage *record, const uint64_t used[SIM_MAX_GPUS]);
 
 /* Bytes of the GPU in use by all living processes. False when that cannot be read, for want of descriptors say. */
 bool card_used(int gpu, uint64_t *used);

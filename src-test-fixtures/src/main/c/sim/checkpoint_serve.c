@@ -66,7 +66,7 @@ static CUresult checkpoint(void) {
   }
   p->busy_until = 0; /* the clock may be another one after a dump and restore */
   card_leave(p->record);
-  p->record = -1;
+  p->record = NULL;
   references_close(&p->references);
   tell_nvml("libnvmlSimRelease");
   p->state = CU_PROCESS_STATE_CHECKPOINTED;

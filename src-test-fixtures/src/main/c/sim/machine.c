@@ -143,7 +143,7 @@ static void start(void) {
   make_directory("state");
   make_directory("state/calls");
   make_directory("dev");
-  make_directory("dev/nvidia-usage"); /* held open like a device file, and let go of with them */
+  make_directory("dev/nvidia-usage"); /* mapped like a device file, and unmapped with them */
 }
 
 const struct machine *machine(void) {

@@ -15,7 +15,6 @@
 struct process the_process = {
     .mutex = PTHREAD_MUTEX_INITIALIZER,
     .changed = PTHREAD_COND_INITIALIZER,
-    .record = -1,
 };
 
 int64_t monotonic_ns(void) {
@@ -44,8 +43,7 @@ static void in_parent(void) { pthread_mutex_unlock(&the_process.mutex); }
 static void in_child(void) {
   the_process.forked = true;
   memory_forget();
-  if (the_process.record >= 0) close(the_process.record);
-  the_process.record = -1;
+  the_process.record = NULL; /* not mapped here */
   pthread_mutex_unlock(&the_process.mutex);
 }
 
@@ -162,25 +160,25 @@ void process_open_gate(void) {
 static CUresult charge(void) {
   struct process *p = &the_process;
   const struct machine *m = machine();
-  struct usage usage = {.pid = getpid()};
+  uint64_t used[SIM_MAX_GPUS] = {0};
   bool any = false;
   for (int i = 0; i < p->devices; i++) {
     uint64_t blocks = (p->allocated[i] + 2 * MIB - 1) / (2 * MIB) * (2 * MIB);
-    uint64_t used = blocks + (uint64_t)p->contexts[i] * m->context_memory;
-    usage.used[p->gpu_of[i]] += used;
-    any |= p->contexts[i] > 0 || used > 0;
+    uint64_t more = blocks + (uint64_t)p->contexts[i] * m->context_memory;
+    used[p->gpu_of[i]] += more;
+    any |= p->contexts[i] > 0 || more > 0;
   }
   if (!any) {
     card_leave(p->record);
-    p->record = -1;
+    p->record = NULL;
     return CUDA_SUCCESS;
   }
-  bool joined = p->record < 0;
-  if (joined && (p->record = card_join()) < 0) return CUDA_ERROR_OPERATING_SYSTEM;
-  CUresult result = card_charge(p->record, &usage);
+  bool joined = p->record == NULL;
+  if (joined && (p->record = card_join()) == NULL) return CUDA_ERROR_OPERATING_SYSTEM;
+  CUresult result = card_charge(p->record, used);
   if (result != CUDA_SUCCESS && joined) {
     card_leave(p->record);
-    p->record = -1;
+    p->record = NULL;
   }
   return result;
 }

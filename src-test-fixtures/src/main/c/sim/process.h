@@ -34,7 +34,7 @@ struct process {
   int contexts[SIM_MAX_GPUS];    /* living contexts by ordinal */
   uint64_t allocated[SIM_MAX_GPUS]; /* bytes by ordinal */
   int managed;                   /* living managed allocations */
-  int record;                    /* of the card, -1 while this process uses no GPU */
+  struct usage *record;          /* of the card, NULL while this process uses no GPU */
   struct references references;
 };
 
