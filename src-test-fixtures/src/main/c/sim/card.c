@@ -46,7 +46,7 @@ static int lock_machine(void) {
 }
 
 static void record_path(char path[PATH_MAX], const struct usage *record) {
-  machine_path(path, "dev/nvidia-usage/%d.%d", record->pid, record->number);
+  machine_path(path, "state/usage/%d.%d", record->pid, record->number);
 }
 
 /* Writes the whole record first, so that the file system has room for what is charged later. */
@@ -91,7 +91,7 @@ void card_leave(struct usage *record) {
 /* Needs the machine lock. False when a record could not be read: the sum would be too small. */
 static bool visit_all(void (*visit)(const struct usage *, void *), void *argument) {
   char path[PATH_MAX];
-  machine_path(path, "dev/nvidia-usage");
+  machine_path(path, "state/usage");
   DIR *directory = opendir(path);
   if (directory == NULL) return errno == ENOENT;
   bool all = true;

@@ -142,8 +142,8 @@ static void start(void) {
   machine_reload();
   make_directory("state");
   make_directory("state/calls");
+  make_directory("state/usage");
   make_directory("dev");
-  make_directory("dev/nvidia-usage"); /* mapped like a device file, and unmapped with them */
 }
 
 const struct machine *machine(void) {

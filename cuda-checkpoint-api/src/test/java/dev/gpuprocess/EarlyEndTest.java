@@ -181,7 +181,7 @@ class EarlyEndTest {
   @Test
   void kernelsUnderWayEndAndTheProcessRunsOn() throws Exception {
     RunningProcess running = tellingOf("lock");
-    counter.spin(Duration.ofSeconds(5));
+    counter.spin(Duration.ofSeconds(10));
     Running suspend = new Running(() -> running.suspend(patient()));
     begun.await();
     cancellation.cancel();
@@ -269,7 +269,7 @@ class EarlyEndTest {
     RunningProcess running = tellingOf("lock");
     GpuCheckpointException ended = null;
     for (int seconds = 2; begun.getCount() > 0; seconds *= 2) {
-      counter.spin(Duration.ofSeconds(4L * seconds));
+      counter.spin(Duration.ofSeconds(8L * seconds));
       SuspendOptions hasty = within(seconds);
       ended = assertThrows(GpuCheckpointException.class, () -> running.suspend(hasty));
     }

@@ -47,7 +47,7 @@ import org.junit.jupiter.api.Test;
 @Tag("slow")
 record ForgedEntriesTest(SimulatedDriver machine, GpuCheckpoints checkpoints, Counter counter) {
 
-  private static final Duration HASTE = Duration.ofSeconds(2);
+  private static final Duration HASTE = Duration.ofSeconds(6);
 
   private List<RecoveryOutcome> recover() {
     return checkpoints.recover().stream().map(Recovered::outcome).toList();
@@ -196,7 +196,7 @@ record ForgedEntriesTest(SimulatedDriver machine, GpuCheckpoints checkpoints, Co
     machine.faults(Fault.in("cuCheckpointProcessLock").hangs());
     RunningProcess running =
         checkpoints.toBuilder().cuda(watched, checkpoints.gpus()).build().toBuilder()
-            .timeouts(Timeouts.builder().lock(HASTE).call(HASTE).transfer(HASTE).build())
+            .timeouts(Timeouts.builder().lock(Duration.ofMillis(100)).call(HASTE).build())
             .build()
             .process(counter.pid());
     assertThrows(OperationTimedOutException.class, running::lock);

@@ -1,6 +1,7 @@
 package dev.gpuprocess;
 
 import static dev.gpuprocess.contract.AssertReason.assertReason;
+import static org.awaitility.Awaitility.await;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
@@ -27,6 +28,7 @@ import dev.gpuprocess.report.SlotProcess;
 import dev.gpuprocess.report.SlotProcess.Place;
 import java.io.BufferedReader;
 import java.io.IOException;
+import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -219,7 +221,7 @@ record GpuSlotTest(
   void cancelledSwapIsUndone() {
     try (GpuSlot slot = open(Duration.ZERO, new SlotEvents())) {
       slot.acquire(one.pid());
-      one.spin(Duration.ofSeconds(4));
+      one.spin(Duration.ofSeconds(8));
       assertThrows(
           OperationTimedOutException.class,
           () -> slot.acquire(two.pid(), 1, Duration.ofMillis(300), new Cancellation()));
@@ -257,6 +259,8 @@ record GpuSlotTest(
 
   /** Opens the slot, enters processes, and is killed. */
   static final class Killed {
+    private static final String ENQUEUED = "all are enqueued";
+
     private Killed() {}
 
     public static void main(String[] args) throws IOException {
@@ -272,6 +276,7 @@ record GpuSlotTest(
       for (int i = 2; i < args.length; i++) {
         slot.enqueue(Long.parseLong(args[i]), 0);
       }
+      System.out.println(ENQUEUED);
       int unused = System.in.read();
     }
   }
@@ -290,6 +295,9 @@ record GpuSlotTest(
             .redirectError(ProcessBuilder.Redirect.INHERIT)
             .start();
     try (BufferedReader said = jvm.inputReader()) {
+      while (!Objects.requireNonNull(said.readLine()).equals(Killed.ENQUEUED)) {
+        // The record has all three after that.
+      }
       long started = 0;
       while (started < 6) {
         started += Objects.requireNonNull(said.readLine()).contains(" STARTED") ? 1 : 0;
@@ -345,7 +353,11 @@ record GpuSlotTest(
   /** In the place of the file that the next record is written to. */
   private Path blockTheRecord() throws IOException {
     Path partial = record().resolveSibling("slot-main.queue.new");
-    Files.createFile(Files.createDirectory(partial).resolve("file"));
+    await() // a record may just be written
+        .atMost(PATIENCE)
+        .ignoreExceptionsInstanceOf(FileAlreadyExistsException.class)
+        .until(() -> Files.isDirectory(Files.createDirectory(partial)));
+    Files.createFile(partial.resolve("file"));
     return partial;
   }
 

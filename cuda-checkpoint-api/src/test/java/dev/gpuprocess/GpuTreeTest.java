@@ -75,7 +75,8 @@ record GpuTreeTest(LaunchedTree tree) {
     assertEquals(Set.copyOf(job.members()), pids(running));
     assertTrue(running.members().stream().allMatch(each -> each.gpuBytes().size() == 1));
     long freeBefore = freeBytes();
-    CheckpointedProcess parked = running.suspend();
+    // Each member is locked once if it answers within the limit of the first attempt.
+    CheckpointedProcess parked = running.suspend(Duration.ofMinutes(2));
     job.assertAll(CHECKPOINTED);
     assertTrue(freeBytes() > freeBefore);
     for (Gpu gpu : tree.checkpoints().gpus().gpus().orElseThrow()) {

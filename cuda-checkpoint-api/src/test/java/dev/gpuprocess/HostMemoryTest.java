@@ -63,6 +63,17 @@ record HostMemoryTest(SimulatedDriver machine, GpuCheckpoints checkpoints) {
     return ProcFs.tasks(pattern.pid()).stream().map(thread -> thread.name()).sorted().toList();
   }
 
+  /** Those of a process that has just started; one of the driver's gives itself a name. */
+  private static List<String> ownThreads(Pattern pattern) {
+    await().atMost(30, SECONDS).until(() -> threads(pattern).contains("cuda-EvtHandlr"));
+    return threads(pattern);
+  }
+
+  /** A thread that has ended may still be listed. */
+  private static void awaitThreads(List<String> expected, Pattern pattern) {
+    await().atMost(30, SECONDS).untilAsserted(() -> assertEquals(expected, threads(pattern)));
+  }
+
   /** What the process maps of files in memory that have no name. */
   private static long saved(Pattern pattern) {
     return SaveFileMappings.bytes((int) pattern.pid());
@@ -72,19 +83,19 @@ record HostMemoryTest(SimulatedDriver machine, GpuCheckpoints checkpoints) {
   void suspends_intoMemoryMadeBefore_andNothingStays() {
     GpuCheckpoints here = checkpoints.toBuilder().hostMemory(HostMemory.in(TMPFS)).build();
     try (Pattern pattern = start(MIB)) {
-      List<String> before = threads(pattern);
+      List<String> before = ownThreads(pattern);
       for (int round = 0; round < 3; round++) {
         CheckpointedProcess suspended = here.process(pattern.pid()).suspend();
         assertTrue(
             note(suspended).matches(POLLS + "; .* copied by \\d+ threads into prepared memory"),
             note(suspended));
         assertTrue(saved(pattern) >= (long) MIB << 20);
-        assertEquals(before, threads(pattern));
+        awaitThreads(before, pattern);
         assertEquals(List.of(), traced(pattern));
         suspended.resume();
         assertEquals(0, saved(pattern));
         assertEquals(WHOLE, pattern.verify());
-        assertEquals(before, threads(pattern));
+        awaitThreads(before, pattern);
       }
     }
   }
@@ -172,12 +183,12 @@ record HostMemoryTest(SimulatedDriver machine, GpuCheckpoints checkpoints) {
   @Test
   void checkpointFails_nothingStays() {
     try (Pattern pattern = start(MIB)) {
-      List<String> before = threads(pattern);
+      List<String> before = ownThreads(pattern);
       machine.faults(Fault.in("cuCheckpointProcessCheckpoint").during().answers(999));
       RunningProcess running = checkpoints.process(pattern.pid());
       assertThrows(GpuCheckpointException.class, running::suspend);
       machine.clearFaults();
-      assertEquals(before, threads(pattern));
+      awaitThreads(before, pattern);
     }
   }
 }

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.fixtures.Signal;
+import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.report.RecoveryOutcome;
 import java.io.IOException;
@@ -166,6 +167,9 @@ class LauncherTest {
             .toList();
     assertEquals(1, guards.size());
     signal("STOP", jvm.pid()); // it does not replace the guard
+    Awaitility.await()
+        .atMost(PATIENCE)
+        .until(() -> ProcFs.stat(jvm.pid()).orElseThrow().isStopped());
     signal("KILL", guards.get(0).pid());
     signal("KILL", jvm.pid());
     jvm.waitFor();

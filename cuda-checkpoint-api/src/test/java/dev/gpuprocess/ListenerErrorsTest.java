@@ -9,6 +9,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.JournalFiles;
+import dev.gpuprocess.contract.NativeCalls;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
@@ -26,6 +27,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Consumer;
+import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -95,6 +97,11 @@ record ListenerErrorsTest(SimulatedDriver machine, GpuCheckpoints checkpoints, C
     assertEquals(101, counter.increment());
     checkpoints.process(counter.pid()).suspend().resume();
     assertEquals(0, GpuCheckpoints.abandonedCalls());
+  }
+
+  @BeforeEach
+  void awaitEarlierTests() {
+    NativeCalls.awaitNoneLeftBehind();
   }
 
   @ParameterizedTest

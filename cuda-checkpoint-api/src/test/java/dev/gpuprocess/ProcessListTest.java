@@ -11,6 +11,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.JournalFiles;
+import dev.gpuprocess.contract.NativeCalls;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.fixtures.Counter;
@@ -33,6 +34,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.stream.Stream;
+import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
@@ -67,6 +69,11 @@ record ProcessListTest(SimulatedDriver machine, GpuCheckpoints checkpoints) {
       }
     }
     return files;
+  }
+
+  @BeforeEach
+  void awaitEarlierTests() {
+    NativeCalls.awaitNoneLeftBehind();
   }
 
   @Test
@@ -167,14 +174,14 @@ record ProcessListTest(SimulatedDriver machine, GpuCheckpoints checkpoints) {
 
   @Test
   void processThatTheDriverDoesNotAnswerAboutIsListedInTime() {
-    GpuCheckpoints hasty = within(checkpoints, Duration.ofSeconds(5));
+    GpuCheckpoints hasty = within(checkpoints, Duration.ofSeconds(10));
     try (Counter silent = Counter.start(machine);
         Counter other = Counter.start(machine)) {
       machine.faults(Fault.in("cuCheckpointProcessGetState").pid(silent.pid()).hangs());
       List<ListedProcess> all = hasty.processes();
       machine.clearFaults();
       assertNull(only(all, silent.pid()).state());
-      assertEquals("the driver did not answer within 5 s", only(all, silent.pid()).note());
+      assertEquals("the driver did not answer within 10 s", only(all, silent.pid()).note());
       assertEquals(ProcessState.RUNNING, only(all, other.pid()).state());
       await().atMost(30, SECONDS).until(() -> GpuCheckpoints.abandonedCalls() == 0);
     }

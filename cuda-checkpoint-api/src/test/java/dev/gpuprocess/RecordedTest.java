@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.gpuprocess.contract.NativeCalls;
 import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.ProcessUnfitException;
@@ -65,6 +66,11 @@ class RecordedTest {
     return RecordingFile.readAllEvents(file).stream()
         .filter(event -> event.getEventType().getName().equals(type))
         .toList();
+  }
+
+  @BeforeEach
+  void awaitEarlierTests() {
+    NativeCalls.awaitNoneLeftBehind();
   }
 
   @Test

@@ -188,7 +188,7 @@ class RoomWaitTest {
   @Test
   void reservationsAreLocked_waitsForThem() throws Exception {
     full.isFull = false;
-    Timeouts hasty = Timeouts.builder().call(Duration.ofSeconds(4)).build();
+    Timeouts hasty = Timeouts.builder().call(Duration.ofSeconds(8)).build();
     CheckpointedProcess found = found(hasty);
     NamedLock gate =
         new StateDirectory(state).lock("gpu-room", "restore", Duration.ofSeconds(30)).orElseThrow();

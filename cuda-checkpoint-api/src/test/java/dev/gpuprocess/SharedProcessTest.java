@@ -37,7 +37,7 @@ import org.junit.jupiter.api.Test;
 @SimulatedGpu
 record SharedProcessTest(SimulatedDriver machine, GpuCheckpoints checkpoints, Counter counter) {
 
-  private static final Duration HASTE = Duration.ofSeconds(3);
+  private static final Duration HASTE = Duration.ofSeconds(6);
 
   private void assertRuns() {
     assertInstanceOf(RunningProcess.class, checkpoints.inspect(counter.pid()));

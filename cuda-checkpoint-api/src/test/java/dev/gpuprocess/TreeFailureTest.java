@@ -178,7 +178,7 @@ record TreeFailureTest(LaunchedTree tree) {
   @Test
   void restoreThatReturnsLateDoesNotUnlockBesideACheckpointedMember() {
     Job job = tree.launch(0);
-    Timeouts hasty = Timeouts.builder().transfer(Duration.ofSeconds(4)).build();
+    Timeouts hasty = Timeouts.builder().transfer(Duration.ofSeconds(8)).build();
     CheckpointedProcess parked =
         tree.checkpoints().toBuilder().timeouts(hasty).build().process(job.pid()).suspend();
     ProcessIdentity late = ProcessIdentity.of(job.member(0)).orElseThrow();

@@ -143,8 +143,8 @@ record UnreachableTest(SimulatedDriver machine, GpuCheckpoints checkpoints, Coun
 
   @Test
   void inspect_zombie_refusedNamingItsParent() throws IOException {
-    // The shell becomes a program that never collects the child.
-    Process parent = new ProcessBuilder("sh", "-c", "true & exec sleep 60").start();
+    // Not a shell, which may collect its child.
+    Process parent = new ProcessBuilder("perl", "-e", "fork or exit; sleep 60").start();
     try {
       await().atMost(20, SECONDS).until(() -> zombieOf(parent).isPresent());
       int zombie = zombieOf(parent).orElseThrow();

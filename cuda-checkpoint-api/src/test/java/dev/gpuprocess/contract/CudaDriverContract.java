@@ -475,7 +475,7 @@ public abstract class CudaDriverContract {
             () -> {
               asked.set(CompletableFuture.supplyAsync(() -> state(workload)));
               try {
-                asked.get().get(200, MILLISECONDS);
+                asked.get().get(700, MILLISECONDS);
                 return false;
               } catch (TimeoutException e) {
                 return true;
@@ -550,7 +550,7 @@ public abstract class CudaDriverContract {
   @Test
   void timeoutOfALockDoesNotRunWhileAnotherIsUnderWay() {
     try (Counter counter = counter()) {
-      counter.spin(Duration.ofSeconds(6));
+      counter.spin(Duration.ofSeconds(8));
       CompletableFuture<CudaResult> first =
           begin(() -> driver().lock((int) counter.pid(), FOREVER));
       NativeCalls.await("cuCheckpointProcessLock");
@@ -566,7 +566,7 @@ public abstract class CudaDriverContract {
   @Test
   void unlockSentWhileALockWaitsIsDoneAfterIt() {
     try (Counter counter = counter()) {
-      counter.spin(Duration.ofSeconds(5));
+      counter.spin(Duration.ofSeconds(8));
       CompletableFuture<CudaResult> lock = begin(() -> driver().lock((int) counter.pid(), FOREVER));
       NativeCalls.await("cuCheckpointProcessLock");
       CompletableFuture<ProcessState> asked = askInVain(counter);

@@ -1,5 +1,6 @@
 package dev.gpuprocess.contract;
 
+import dev.gpuprocess.GpuCheckpoints;
 import java.util.Arrays;
 import java.util.concurrent.TimeUnit;
 import org.awaitility.Awaitility;
@@ -24,5 +25,12 @@ public final class NativeCalls {
                 Thread.getAllStackTraces().values().stream()
                     .flatMap(Arrays::stream)
                     .anyMatch(frame -> frame.getMethodName().equals(function)));
+  }
+
+  /** Waits until no call is left behind by an earlier test of this JVM. */
+  public static void awaitNoneLeftBehind() {
+    Awaitility.await()
+        .atMost(SECONDS, TimeUnit.SECONDS)
+        .until(() -> GpuCheckpoints.abandonedCalls() == 0);
   }
 }

@@ -7,12 +7,14 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.contract.NativeCalls;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.error.OperationInProgressException;
 import java.time.Duration;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicInteger;
+import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
@@ -22,6 +24,11 @@ class BoundedCallTest {
 
   private static final int MANY = 70;
   private static final Duration HASTE = Duration.ofMillis(1);
+
+  @BeforeEach
+  void awaitEarlierTests() {
+    NativeCalls.awaitNoneLeftBehind();
+  }
 
   @Test
   @OutsideUse("D2")

@@ -67,6 +67,7 @@ class StateReadingTest {
 
   @BeforeEach
   void start() {
+    NativeCalls.awaitNoneLeftBehind();
     machine = SimulatedDriver.create();
     checkpoints =
         GpuCheckpoints.builder()
@@ -204,7 +205,7 @@ class StateReadingTest {
   @Test
   @OutsideUse("A3")
   void verb_itsOwnReadHangs_leavesTheTurnToOthers() {
-    Duration enough = Duration.ofSeconds(4);
+    Duration enough = Duration.ofSeconds(6);
     RunningProcess running =
         checkpoints.toBuilder()
             .timeouts(Timeouts.builder().lock(PATIENCE).call(enough).transfer(PATIENCE).build())

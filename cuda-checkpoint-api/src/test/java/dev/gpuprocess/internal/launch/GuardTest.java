@@ -69,7 +69,7 @@ class GuardTest {
     String script =
         """
         trap '' TERM; trap 'sleep 600 & echo $! > %2$s.new; mv %2$s.new %2$s; exit' USR1
-        (trap - TERM; exec sleep 700) & echo $! > %1$s.new; mv %1$s.new %1$s
+        (trap - TERM; exec sh -c 'echo $$ > %1$s.new; mv %1$s.new %1$s; exec sleep 700') &
         while :; do wait; done
         """
             .formatted(killed, child);
