@@ -20,7 +20,7 @@ static pthread_mutex_t here = PTHREAD_MUTEX_INITIALIZER;
 
 static void before_fork(void) { pthread_mutex_lock(&here); }
 static void after_fork(void) { pthread_mutex_unlock(&here); }
-static void handle_forks(void) { pthread_atfork(before_fork, after_fork, after_fork); }
+__attribute__((constructor)) static void handle_forks(void) { pthread_atfork(before_fork, after_fork, after_fork); }
 
 static void unlock_machine(int lock) {
   if (lock >= 0) close(lock);
@@ -29,19 +29,11 @@ static void unlock_machine(int lock) {
 
 /* Returns -1, and has nothing locked, where the file cannot be opened. */
 static int lock_machine(void) {
-  static pthread_once_t forks_handled = PTHREAD_ONCE_INIT;
-  char path[PATH_MAX];
   machine();
-  machine_path(path, "state/lock");
-  pthread_once(&forks_handled, handle_forks);
   pthread_mutex_lock(&here);
-  int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  if (fd >= 0) {
-    (void)!fchmod(fd, 0666);
-    flock(fd, LOCK_EX);
-  } else {
-    unlock_machine(fd);
-  }
+  int fd = machine_open("state/lock");
+  if (fd >= 0) flock(fd, LOCK_EX);
+  else unlock_machine(fd);
   return fd;
 }
 

@@ -94,6 +94,17 @@ static struct fault read_rules(char *text, const char *separators, const char *f
   return found;
 }
 
+/* Calls without a rule do not open the file of the counts: a process that is checked before its dump must not hold a lock
+ * that no real process has. */
+static bool has_rule_for(const char *text, const char *function, int pid) {
+  char copy[MAX_TEXT];
+  struct counts matched = {0};
+  static const struct counts none = {0};
+  strcpy(copy, text);
+  read_rules(copy, "\n", function, pid, &matched);
+  return memcmp(matched.of_rule, none.of_rule, sizeof none.of_rule) != 0;
+}
+
 static int open_faults(struct version *version) {
   char path[PATH_MAX];
   struct stat status;
@@ -109,16 +120,16 @@ static int open_faults(struct version *version) {
 static struct fault from_file(const char *function, int pid) {
   struct fault fault = {0};
   struct version version;
-  char text[MAX_TEXT], path[PATH_MAX];
+  char text[MAX_TEXT];
   int fd = open_faults(&version);
   if (fd < 0) return fault;
   ssize_t length = read(fd, text, sizeof text - 1);
   close(fd);
   text[length > 0 ? length : 0] = '\0';
-  machine_path(path, "state/faults.counts");
-  int counts_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  if (counts_fd < 0) return fault;
-  (void)!fchmod(counts_fd, 0666);
+  fault.version = version;
+  if (!has_rule_for(text, function, pid)) return fault;
+  int counts_fd = machine_open("state/faults.counts");
+  if (counts_fd < 0) return (struct fault){0};
   flock(counts_fd, LOCK_EX);
   struct counts counts;
   if (pread(counts_fd, &counts, sizeof counts, 0) != sizeof counts

@@ -18,6 +18,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <libgen.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -182,4 +183,14 @@ int uuid_parse(const char *text, CUuuid *uuid) {
     text += 2;
   }
   return *text == '\0' ? 0 : -1;
+}
+
+int machine_open(const char *name) {
+  char path[PATH_MAX];
+  machine_path(path, "%s", name);
+  int fd = open(path, O_RDWR | O_CLOEXEC);
+  if (fd >= 0 || errno != ENOENT) return fd;
+  fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (fd >= 0) (void)!fchmod(fd, 0666);
+  return fd;
 }

@@ -36,6 +36,10 @@ void machine_reload(void);
 /* Writes the path of a file of the machine into `path` (PATH_MAX bytes). */
 __attribute__((format(printf, 2, 3))) void machine_path(char *path, const char *format, ...);
 
+/* Opens a file of the machine that all of its processes may write, and creates it if it is missing; -1 on error. The
+ * mode of a file that is there is not set again: that would wait for the disk. */
+int machine_open(const char *name);
+
 /* Index of the GPU with that UUID, or -1. */
 int machine_find(const CUuuid *uuid);
 

@@ -248,7 +248,8 @@ static int await_answer(struct member *member, const char *request, char *reply)
 static void tell_status(char *reply) {
   unsigned long received = 0, sum = 0;
   for (int i = 0; i < settings.loaders; i++) {
-    unsigned long returned = atomic_load(&board->returned[i]), sent = atomic_load(&board->sent[i]);
+    unsigned long sent = atomic_load(&board->sent[i]); /* first: more may return before the next line */
+    unsigned long returned = atomic_load(&board->returned[i]);
     if (sent > returned + 2) wrong("loader %d sent %lu and got %lu", i, sent, returned);
     received += returned;
   }

@@ -47,6 +47,7 @@ import java.util.Objects;
 import java.util.OptionalInt;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CountDownLatch;
+import java.util.function.Supplier;
 import java.util.stream.Collectors;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Assumptions;
@@ -363,10 +364,16 @@ class AskedFromInsideTest {
   }
 
   private ProcessImage parked() {
+    CheckpointedProcess suspended = betweenAttempts(() -> job.process().suspend());
+    return betweenAttempts(() -> suspended.dump(directory.resolve("parked")));
+  }
+
+  /** Does a verb when no snapshot is just attempted. */
+  private static <T> T betweenAttempts(Supplier<T> verb) {
     while (true) {
       try {
-        return job.process().suspend().dump(directory.resolve("parked"));
-      } catch (OperationInProgressException anAttemptWasUnderWay) {
+        return verb.get();
+      } catch (OperationInProgressException anAttemptIsUnderWay) {
         Thread.onSpinWait();
       }
     }

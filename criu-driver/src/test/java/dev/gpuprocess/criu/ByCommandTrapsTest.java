@@ -244,7 +244,7 @@ class ByCommandTrapsTest {
     String piping = wrapper("cat | " + criu + " \"$@\"");
     CriuFinder finder =
         new CriuFinder(
-            CriuLocator.through(List.of(piping)), CriuBinary.kernel(), Duration.ofSeconds(5));
+            CriuLocator.through(List.of(piping)), CriuBinary.kernel(), Duration.ofSeconds(20));
     MachineUnfitException e =
         assertReason(
             MachineUnfitException.class,

@@ -52,6 +52,7 @@ class PendingConnectionTest {
       }
       select(undef, undef, undef, 0.01) until -e "$place/go";
       my $connection = $server->accept;
+      open(my $accepted, '>', "$place/accepted") or die;
       sleep 1000 while 1;
       """;
 
@@ -88,6 +89,13 @@ class PendingConnectionTest {
         .dump(
             request,
             new DumpListener() {
+              @Override
+              public void preDump() {
+                if (Files.exists(directory.resolve("go"))) {
+                  Workload.await(() -> Files.exists(directory.resolve("accepted")), "the server");
+                }
+              }
+
               @Override
               public List<External> queryExternalFiles() {
                 attempts++;

@@ -91,7 +91,7 @@ class SnapshotEndTest {
     GpuCheckpoints checkpoints =
         trainer.checkpoints.toBuilder()
             .listener(gate)
-            .timeouts(Timeouts.builder().call(Duration.ofSeconds(5)).build())
+            .timeouts(Timeouts.builder().call(Duration.ofSeconds(10)).build())
             .build();
     store = checkpoints.store(directory.resolve("images"));
     process = checkpoints.launch(trainer.options(file(), 0).build());

@@ -278,9 +278,11 @@ class TreeImageTest {
     LaunchedTree.assertGoesOn(job, MEMBERS + 1);
     assertEquals(0, tree.entries());
     assertThrows(PidTakenException.class, image::restore);
-    int member = job.member(newcomer);
+    List<Integer> all = ProcFs.tree(Math.toIntExact(job.pid()));
+    assertTrue(all.contains(job.member(newcomer)));
     job.close();
-    Workload.await(() -> ProcessHandle.of(member).isEmpty(), "the members to end");
+    Workload.await(
+        () -> all.stream().allMatch(pid -> Files.notExists(ProcFs.file(pid))), "their pids");
     image.restore().resume();
     LaunchedTree.assertGoesOn(job, MEMBERS + 1);
   }

@@ -42,8 +42,8 @@ class HungDiskTest {
 
   private static final Timeouts TIMEOUTS =
       Timeouts.builder()
-          .lock(Duration.ofSeconds(5))
-          .call(Duration.ofSeconds(5))
+          .lock(Duration.ofSeconds(10))
+          .call(Duration.ofSeconds(10))
           .transfer(Duration.ofSeconds(20))
           .build();
 
@@ -84,7 +84,7 @@ class HungDiskTest {
       assertTrue(late.getMessage().contains(image.toString()), late.getMessage());
       suspended.resume();
       assertEquals(Optional.empty(), subject.fault());
-      assertEquals(1, GpuCheckpoints.abandonedCalls());
+      assertTrue(GpuCheckpoints.abandonedCalls() > 0);
 
       disk.goOn();
       await().atMost(20, SECONDS).until(() -> GpuCheckpoints.abandonedCalls() == 0);
@@ -131,6 +131,7 @@ class HungDiskTest {
         Subject subject = Subject.start(machine.driver)) {
       DyingDumper.run(machine, subject, disk.path().resolve("image").toString());
       assertEquals(2, SimulatedMachine.names(disk.path()).size(), "a half image and lost+found");
+      await().atMost(20, SECONDS).until(() -> machine.criu().isEmpty());
       disk.hang();
       // On a thread of its own, so that the disk goes on also when this hangs.
       List<Recovered> found =

@@ -34,7 +34,7 @@ import org.junit.jupiter.api.io.TempDir;
 /** The verbs that are refused while CRIU works on a process. */
 class OneAtATimeTest {
 
-  private static final Duration MOMENT = Duration.ofSeconds(5);
+  private static final Duration MOMENT = Duration.ofSeconds(10);
 
   @TempDir Path directory;
   private SimulatedMachine machine;

@@ -189,7 +189,7 @@ class RepeatedSnapshotsTest extends RepeatedSnapshotsContract {
     GpuCheckpoints hasty =
         checkpoints.toBuilder()
             .listener(holding)
-            .timeouts(Timeouts.builder().call(Duration.ofSeconds(5)).memory(Duration.ZERO).build())
+            .timeouts(Timeouts.builder().call(Duration.ofSeconds(10)).memory(Duration.ZERO).build())
             .build();
     try (RepeatedSnapshots snapshots = subject.begin(hasty, plan(NEVER).build())) {
       assertThrows(OperationInProgressException.class, snapshots::snapshotNow);

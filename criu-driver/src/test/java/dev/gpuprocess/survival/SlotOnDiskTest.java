@@ -230,10 +230,10 @@ class SlotOnDiskTest {
         Polling.until(PATIENCE, () -> ProcFs.stat(restored.pid()).orElseThrow().isStopped()));
     GpuCheckpoints impatient =
         checkpoints.toBuilder()
-            .timeouts(Timeouts.builder().call(Duration.ofSeconds(5)).build())
+            .timeouts(Timeouts.builder().call(Duration.ofSeconds(10)).build())
             .build();
     try (GpuSlot slot = impatient.slot("main").quantum(HOUR).listener(events::add).open()) {
-      assertFalse(Polling.until(Duration.ofSeconds(6), () -> !Files.isDirectory(image)));
+      assertFalse(Polling.until(Duration.ofSeconds(12), () -> !Files.isDirectory(image)));
       Signal.send("CONT", restored.pid());
       slot.release(two.pid());
       awaitPlace(slot, one, Place.GPU);

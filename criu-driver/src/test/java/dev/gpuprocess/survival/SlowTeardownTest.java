@@ -20,11 +20,13 @@ import dev.gpuprocess.error.Fate;
 import dev.gpuprocess.error.ImageKeptException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.internal.proc.LifeSign;
+import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.Timeouts;
 import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.spi.CriuDriver;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
@@ -158,6 +160,7 @@ class SlowTeardownTest {
               () -> dying.process(subject.pid()).snapshot(machine.image()));
       assertEquals(Fate.GONE_AND_DURABLE, gone.failure().fate());
       assertTrue(gone.getMessage().contains(machine.image().toString()), gone.getMessage());
+      Workload.await(() -> Files.notExists(ProcFs.file(subject.pid())), "its pid");
       machine.checkpoints().open(machine.image()).restore().resume();
       assertEquals(Optional.empty(), subject.fault());
     }

@@ -185,9 +185,9 @@ class SnapshotPauseTest {
   void aDiskThatHangsForTooLongCostsTheImageAlone() {
     GpuCheckpoints hanging =
         place.at("write", place.disk::hang).toBuilder()
-            .timeouts(Timeouts.builder().call(Duration.ofSeconds(5)).build())
+            .timeouts(Timeouts.builder().call(Duration.ofSeconds(10)).build())
             .build();
-    DumpOptions options = OPTIONS.toBuilder().deadline(Duration.ofSeconds(15)).build();
+    DumpOptions options = OPTIONS.toBuilder().deadline(Duration.ofSeconds(25)).build();
     OperationTimedOutException e =
         assertThrows(
             OperationTimedOutException.class,

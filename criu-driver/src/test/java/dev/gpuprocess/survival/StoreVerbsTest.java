@@ -131,7 +131,7 @@ class StoreVerbsTest {
     ProcessImage image = store.dump(process());
     GpuCheckpoints hasty =
         gpus.toBuilder()
-            .timeouts(Timeouts.builder().call(Duration.ofSeconds(5)).memory(Duration.ZERO).build())
+            .timeouts(Timeouts.builder().call(Duration.ofSeconds(10)).memory(Duration.ZERO).build())
             .build();
     NamedLock reservations =
         new StateDirectory(machine.state())

@@ -401,7 +401,7 @@ class SnippetsTest {
     GpuProcess.of(pid).lock().unlock();
     assertThrows(LockTimeoutException.class, () -> GpuProcess.of(pid).lock());
     assertThrows(GpuCheckpointException.class, () -> GpuProcess.of(pid).suspend());
-    assertTrue(counter.awaitExit(Duration.ofSeconds(10)));
+    assertTrue(counter.awaitExit(Duration.ofSeconds(30)));
   }
 
   @Test

@@ -19,7 +19,7 @@ public final class RemoteThread implements AutoCloseable {
 
   private static final long ALL_SIGNALS = -1;
   private static final int MOST_RESTARTS = 100;
-  private static final Duration PATIENCE = Duration.ofSeconds(2);
+  private static final Duration PATIENCE = Duration.ofSeconds(10);
 
   private static final int PRIVATE_ANONYMOUS = 0x22;
 

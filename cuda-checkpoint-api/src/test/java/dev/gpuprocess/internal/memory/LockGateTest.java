@@ -253,7 +253,7 @@ class LockGateTest {
           GatePage.at(memory, slot(library(poller), "cuStreamQuery").target() & -GatePage.BYTES)
               .orElseThrow();
       await().atMost(30, SECONDS).until(() -> !waits(poller, memory, page).isEmpty());
-      await().atMost(30, SECONDS).until(() -> noneRuns(poller)); // all wait in the gate
+      await().atMost(30, SECONDS).until(() -> allWait(poller)); // all wait in the gate
       for (long wait : waits(poller, memory, page)) {
         // the gate does not use the bytes between its frame and the call's return address
         write(memory, wait + 8, page.entries().get(0).returnAddress());
@@ -266,8 +266,8 @@ class LockGateTest {
     }
   }
 
-  private static boolean noneRuns(Pattern poller) {
-    return ProcFs.tasks(poller.pid()).stream().noneMatch(thread -> thread.state() == 'R');
+  private static boolean allWait(Pattern poller) {
+    return ProcFs.tasks(poller.pid()).stream().allMatch(thread -> thread.state() == 'S');
   }
 
   /** Returns where the threads that wait in the gate have the return address of their wait. */

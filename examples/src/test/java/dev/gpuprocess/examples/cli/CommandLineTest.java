@@ -326,7 +326,7 @@ class CommandLineTest {
       try (InputStream out = child.getInputStream()) {
         assertEquals('y', out.read(), () -> text(err));
       }
-      assertTrue(child.waitFor(20, TimeUnit.SECONDS), () -> text(err));
+      assertTrue(child.waitFor(40, TimeUnit.SECONDS), () -> text(err));
       assertEquals(SIGPIPE_CODE, child.exitValue(), () -> text(err));
     } finally {
       child.destroyForcibly();

@@ -367,7 +367,7 @@ class JobEndTest extends JobRunCase {
   }
 
   private Run snapshotByUncertainCriu(GpuCheckpoints machine) throws Exception {
-    every = Duration.ofSeconds(3); // the next one does not come between
+    every = Duration.ofSeconds(8); // the next one does not come between
     Run run = launchedSleep(machine.toBuilder().criu(uncertainCriu(() -> {})).build());
     assertTrue(Await.until(PATIENCE, () -> isLogged("a snapshot failed")), log::toString);
     return run;

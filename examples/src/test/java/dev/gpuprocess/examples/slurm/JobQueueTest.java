@@ -153,7 +153,7 @@ class JobQueueTest {
   /** As after the death of its process. */
   @Test
   void waitForATaskThatDoesNotTellEndsBeforeTheTimeLimit() throws Exception {
-    LocalDateTime end = LocalDateTime.now(ZoneId.systemDefault()).plusSeconds(15).withNano(0);
+    LocalDateTime end = LocalDateTime.now(ZoneId.systemDefault()).plusSeconds(30).withNano(0);
     controller.job("RUNNING", 0, "Requeue=1 PreemptTime=None EndTime=" + end);
     assertTrue(queue.awaitOthers(in(3600)), log::toString);
     assertLogged("requeues without a dump of task " + TASK);
