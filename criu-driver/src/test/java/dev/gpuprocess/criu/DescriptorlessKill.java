@@ -22,7 +22,7 @@ final class DescriptorlessKill {
   /** Before how the call ended. */
   static final String ENDED = "ended: ";
 
-  private static final Duration PATIENCE = Duration.ofSeconds(2);
+  private static final Duration PATIENCE = Duration.ofSeconds(8);
 
   private DescriptorlessKill() {}
 
