@@ -11,6 +11,7 @@ import dev.gpuprocess.contract.Descriptors;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.Fate;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.error.OperationTimedOutException;
@@ -258,7 +259,7 @@ class BadCriuTest {
     CriuException e =
         assertThrows(
             CriuException.class, () -> dump("kill 'KILL', " + workload.pid() + "; exit 1"));
-    assertTrue(e.getMessage().contains("the process has ended"), e.getMessage());
+    assertEquals(Fate.ENDED, e.failure().fate(), e.getMessage());
   }
 
   @Test

@@ -123,7 +123,7 @@ class ByCommandTrapsTest {
       RestoreTraps.cut(pages);
     }
     RestoreOptions options =
-        DumpDirectories.shellJob().criu(c -> c.logLevel(1)).deadline(Duration.ofSeconds(2)).build();
+        DumpDirectories.shellJob().criu(c -> c.logLevel(1)).deadline(Duration.ofSeconds(8)).build();
     OperationTimedOutException e =
         assertThrows(OperationTimedOutException.class, () -> site.restore(workload.pid(), options));
     assertTrue(e.getMessage().contains("nothing of it is left"), e.getMessage());

@@ -11,6 +11,7 @@ import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.List;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
@@ -41,7 +42,7 @@ class DescriptorsTest {
     return Command.of(
             TestJvm.commandBy(Hoard.launcher(), program, arguments.toArray(String[]::new))
                 .toArray(String[]::new))
-        .succeed();
+        .succeed(Duration.ofMinutes(3));
   }
 
   /** A class whose first initialization fails is unusable in its JVM. */

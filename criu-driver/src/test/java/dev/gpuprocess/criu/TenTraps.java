@@ -181,7 +181,7 @@ final class TenTraps {
     RestoreOptions options =
         RestoreOptions.builder()
             .criu(c -> c.shellJob(true).logLevel(1))
-            .deadline(Duration.ofSeconds(6))
+            .deadline(Duration.ofSeconds(12))
             .build();
     OperationTimedOutException e =
         assertThrows(OperationTimedOutException.class, () -> site.restore(pid, options));

@@ -56,7 +56,7 @@ public class ToldSnapshots implements SnapshotListener {
   /** Waits for so many more images. */
   public void awaitMade(int more) {
     int wanted = made.size() + more;
-    await().atMost(PATIENCE).until(() -> made.size() >= wanted);
+    await().atMost(PATIENCE.multipliedBy(more)).until(() -> made.size() >= wanted);
   }
 
   /** Waits for a failure, and returns the last one. */

@@ -8,6 +8,7 @@ import dev.gpuprocess.contract.SaveAreaMemory;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.options.HostMemory;
 import dev.gpuprocess.options.LaunchOptions;
+import dev.gpuprocess.options.Timeouts;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
@@ -53,6 +54,7 @@ final class Trainer implements AutoCloseable {
             .cuda(machine.directory())
             .hostMemory(HostMemory.in(SaveAreaMemory.directory()))
             .stateDirectory(directory.resolve("state"))
+            .timeouts(Timeouts.builder().call(Duration.ofSeconds(30)).build())
             .build();
   }
 

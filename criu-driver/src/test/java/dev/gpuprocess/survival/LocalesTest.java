@@ -12,6 +12,7 @@ import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
@@ -46,7 +47,8 @@ class LocalesTest {
       assertEquals(102, counter.increment());
 
       // What was made there is good here.
-      counter.close();
+      counter.kill();
+      assertTrue(counter.awaitExit(Duration.ofSeconds(60)));
       GpuCheckpoints here =
           SimulatedMachine.checkpoints(
               machine.directory(), place.resolve("state"), new FaultPoints());

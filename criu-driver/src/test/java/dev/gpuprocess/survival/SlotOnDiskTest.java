@@ -271,6 +271,7 @@ class SlotOnDiskTest {
       assertEquals(1, slot.processes().size());
     }
     one.kill();
+    assertTrue(one.awaitExit(PATIENCE));
     assertEquals(one.pid(), checkpoints.open(image).resume().pid());
     assertGoesOn(one, 101);
   }

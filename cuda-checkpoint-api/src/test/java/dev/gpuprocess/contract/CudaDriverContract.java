@@ -457,9 +457,9 @@ public abstract class CudaDriverContract {
     }
   }
 
-  /** Takes a while to checkpoint and to restore: half a second on an H200, three simulated. */
+  /** Takes a while to checkpoint and to restore: half a second on an H200, seven simulated. */
   private Pattern slow() {
-    return on(Pattern.launch(256)).environment("LIBCUDA_SIM_BANDWIDTH", "80").start();
+    return on(Pattern.launch(256)).environment("LIBCUDA_SIM_BANDWIDTH", "40").start();
   }
 
   private static CompletableFuture<CudaResult> begin(Supplier<CudaResult> verb) {

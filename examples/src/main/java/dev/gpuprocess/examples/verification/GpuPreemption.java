@@ -29,7 +29,7 @@ public final class GpuPreemption {
   private static final int STEPS_BETWEEN = 10;
 
   /** The training goes on while it enters the slot, and until each of its suspends begins. */
-  private static final int STEPS_FOR_EACH = 50;
+  private static final int STEPS_FOR_EACH = 100;
 
   private static final Duration PATIENCE = Duration.ofMinutes(1);
 

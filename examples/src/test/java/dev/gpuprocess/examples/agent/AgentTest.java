@@ -521,7 +521,7 @@ class AgentTest {
       assertTrue(client.acquire("group", "first").getSuccess());
       assertEquals(
           Status.Code.DEADLINE_EXCEEDED,
-          refused(() -> client.acquire("group", "second", Duration.ofSeconds(5))));
+          refused(() -> client.acquire("group", "second", Duration.ofSeconds(12))));
       assertTrue(
           Await.until(PATIENCE, () -> client.group("group").getGroup().getWaiterQueueDepth() == 0));
       assertEquals(101, first.increment());
@@ -585,7 +585,7 @@ class AgentTest {
         DumpRequest.newBuilder().setJobId("job-a").addPids((int) counter.pid()).build();
     assertEquals(
         Status.Code.DEADLINE_EXCEEDED,
-        refused(() -> dump("gpuprocess.agent.v1.ImageService/", request, Duration.ofSeconds(6))));
+        refused(() -> dump("gpuprocess.agent.v1.ImageService/", request, Duration.ofSeconds(12))));
     driver.clearFaults();
     assertTrue(
         Await.until(

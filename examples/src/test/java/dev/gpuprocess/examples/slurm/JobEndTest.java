@@ -194,7 +194,7 @@ class JobEndTest extends JobRunCase {
   void snapshotThatBecomesTheDumpAfterTheGraceIsRequeued(
       GpuCheckpoints machine, SimulatedDriver driver) throws Exception {
     every = Duration.ofMillis(200);
-    grace = Duration.ofSeconds(10);
+    grace = Duration.ofSeconds(20);
     AtomicBoolean isPreempted = new AtomicBoolean();
     GpuCheckpoints slow =
         at(
@@ -344,7 +344,7 @@ class JobEndTest extends JobRunCase {
   @Test
   void imageIsTheDumpToo_ifTheCommandIsKilledAfterTheGrace(GpuCheckpoints machine)
       throws Exception {
-    grace = Duration.ofSeconds(15);
+    grace = Duration.ofSeconds(30);
     Run run = dumpedByUncertainCriu(machine);
     assertTrue(Await.until(PATIENCE, () -> isLogged("continues")), log::toString);
     assertRequeuedAfter("KILL", run);

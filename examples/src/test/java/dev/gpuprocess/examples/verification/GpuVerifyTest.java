@@ -28,7 +28,7 @@ class GpuVerifyTest {
   }
 
   @Test
-  @Timeout(value = 3, unit = TimeUnit.MINUTES)
+  @Timeout(value = 8, unit = TimeUnit.MINUTES)
   void passesOnTheSimulatedDriver() {
     try (Machine machine = Machine.simulated("for a test")) {
       assertEquals(
@@ -43,7 +43,7 @@ class GpuVerifyTest {
   }
 
   @Test
-  @Timeout(value = 3, unit = TimeUnit.MINUTES)
+  @Timeout(value = 8, unit = TimeUnit.MINUTES)
   void reportsAFailureInTableAndExitCode() {
     SimulatedDriver driver = SimulatedDriver.create();
     try (Machine machine = Machine.on(driver, "for a fault")) {
