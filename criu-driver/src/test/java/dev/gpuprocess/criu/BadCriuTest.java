@@ -256,9 +256,12 @@ class BadCriuTest {
 
   @Test
   void killsTheTreeWithoutOurWord() {
-    CriuException e =
-        assertThrows(
-            CriuException.class, () -> dump("kill 'KILL', " + workload.pid() + "; exit 1"));
+    // It waits for the end: the message about a process that is still dying is another one.
+    String scenario =
+        "kill 'KILL', %1$s; select undef, undef, undef, 0.01 while kill 0, %1$s; exit 1"
+            .formatted(workload.pid());
+    CriuException e = assertThrows(CriuException.class, () -> dump(scenario));
+    assertTrue(e.getMessage().contains("the process has ended"), e.getMessage());
     assertEquals(Fate.ENDED, e.failure().fate(), e.getMessage());
   }
 

@@ -82,12 +82,11 @@ class WorkloadsTest {
   Stream<DynamicTest> goesOn() {
     List<Specimen.Kind> kinds = Specimen.kinds();
     assertTrue(kinds.size() >= 25, "the issue asks for 25 workloads, and there are " + kinds);
-    return kinds.stream()
-        .map(kind -> DynamicTest.dynamicTest(kind.name(), () -> toDiskAndBackAlone(kind)));
+    return kinds.stream().map(kind -> DynamicTest.dynamicTest(kind.name(), () -> inItsTurn(kind)));
   }
 
-  /** A restored terminal gets its old number, so nobody else may open terminals at the time. */
-  private void toDiskAndBackAlone(Specimen.Kind kind) throws IOException {
+  /** A restored terminal gets its old number: the kinds with terminals run one after the other. */
+  private void inItsTurn(Specimen.Kind kind) throws IOException {
     if (!kind.name().startsWith("pty")) {
       toDiskAndBack(kind);
       return;
