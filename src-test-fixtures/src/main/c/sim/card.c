@@ -6,21 +6,37 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 /* Held while this process has the lock of the machine, and while it forks: a child that inherited the descriptor would
  * keep the machine locked. */
 static pthread_mutex_t here = PTHREAD_MUTEX_INITIALIZER;
 
+/* Of the record, where its mapping keeps no lock; else -1. */
+static int descriptor = -1;
+
 static void before_fork(void) { pthread_mutex_lock(&here); }
-static void after_fork(void) { pthread_mutex_unlock(&here); }
-__attribute__((constructor)) static void handle_forks(void) { pthread_atfork(before_fork, after_fork, after_fork); }
+static void in_parent(void) { pthread_mutex_unlock(&here); }
+
+static void close_descriptor(void) {
+  if (descriptor >= 0) close(descriptor);
+  descriptor = -1;
+}
+
+static void in_child(void) {
+  close_descriptor();
+  pthread_mutex_unlock(&here);
+}
+
+__attribute__((constructor)) static void handle_forks(void) { pthread_atfork(before_fork, in_parent, in_child); }
 
 static void unlock_machine(int lock) {
   if (lock >= 0) close(lock);
@@ -37,8 +53,19 @@ static int lock_machine(void) {
   return fd;
 }
 
+/* A mapping of a file on overlayfs is one of the file below, which is not locked. */
+static bool mapping_keeps_lock(void) {
+  char path[PATH_MAX];
+  struct statfs status;
+  machine_path(path, "state");
+  return statfs(path, &status) != 0 || status.f_type != OVERLAYFS_SUPER_MAGIC;
+}
+
+/* A record that is open has the name of a device file: the checks before a dump of a running process accept those alone. */
+static const char *place(void) { return mapping_keeps_lock() ? "state/usage" : "dev/nvidia-usage"; }
+
 static void record_path(char path[PATH_MAX], const struct usage *record) {
-  machine_path(path, "state/usage/%d.%d", record->pid, record->number);
+  machine_path(path, "%s/%d.%d", place(), record->pid, record->number);
 }
 
 /* Writes the whole record first, so that the file system has room for what is charged later. */
@@ -66,7 +93,8 @@ struct usage *card_join(void) {
     (void)!fchmod(fd, 0666);
     record = map(fd, &empty);
     if (record == NULL) unlink(path);
-    close(fd);
+    if (record == NULL || mapping_keeps_lock()) close(fd);
+    else descriptor = fd;
   }
   unlock_machine(lock);
   return record;
@@ -78,12 +106,13 @@ void card_leave(struct usage *record) {
   record_path(path, record);
   unlink(path);
   munmap(record, sizeof *record);
+  close_descriptor();
 }
 
 /* Needs the machine lock. False when a record could not be read: the sum would be too small. */
 static bool visit_all(void (*visit)(const struct usage *, void *), void *argument) {
   char path[PATH_MAX];
-  machine_path(path, "state/usage");
+  machine_path(path, "%s", place());
   DIR *directory = opendir(path);
   if (directory == NULL) return errno == ENOENT;
   bool all = true;

@@ -9,7 +9,8 @@
 
 /* What one process uses: the content of its file state/usage/PID.NUMBER. The process keeps that file mapped and
  * locked (flock) while it uses a GPU; a file that is not locked belongs to a dead process and is swept away. The mapping
- * alone holds the lock: unlike a descriptor, no child inherits it, not even between its fork and its fork handler. */
+ * alone holds the lock: unlike a descriptor, no child inherits it, not even between its fork and its fork handler. On
+ * overlayfs it cannot: there the file is dev/nvidia-usage/PID.NUMBER, and stays open as well. */
 struct usage {
   int pid;
   int number;

@@ -145,6 +145,7 @@ static void start(void) {
   make_directory("state/calls");
   make_directory("state/usage");
   make_directory("dev");
+  make_directory("dev/nvidia-usage"); /* on overlayfs, see card.h */
 }
 
 const struct machine *machine(void) {

@@ -64,6 +64,16 @@ class GpuReleaseTest {
     return GpuHandles.of(process.pid(), () -> {});
   }
 
+  /** NVML of the simulated driver opens a directory of its own for a moment, again and again. */
+  private static GpuHandles kept(ProcessIdentity process) {
+    GpuHandles held = held(process);
+    return new GpuHandles(
+        held.descriptors().stream()
+            .filter(file -> !file.target().endsWith("/nvidia-usage"))
+            .toList(),
+        held.mappings());
+  }
+
   private static Map<Integer, String> files(ProcessIdentity process) {
     return ProcFs.openFiles(process.pid()).stream()
         .collect(Collectors.toMap(OpenFile::number, OpenFile::target));
@@ -81,10 +91,10 @@ class GpuReleaseTest {
   }
 
   private String refused(ProcessIdentity child) {
-    GpuHandles before = held(child);
+    GpuHandles before = kept(child);
     NotReleasableException e =
         assertThrows(NotReleasableException.class, () -> GpuRelease.of(child, inheritance, LIMIT));
-    assertEquals(before, held(child), "its device files are unchanged");
+    assertEquals(before, kept(child), "its device files are unchanged");
     assertTrue(child.isAlive());
     return e.getMessage();
   }
