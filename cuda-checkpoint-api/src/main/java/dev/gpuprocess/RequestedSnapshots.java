@@ -31,7 +31,7 @@ final class RequestedSnapshots {
   private static final int LONGEST_PAUSE = 8;
 
   /** The GPUs are locked for this long. */
-  private static final Duration BEGIN_LIMIT = Duration.ofSeconds(8);
+  private static final Duration BEGIN_LIMIT = Duration.ofSeconds(2);
 
   private static final Duration ANSWER_LIMIT = Duration.ofSeconds(10);
 

@@ -137,9 +137,6 @@ final class CriuDeath {
   }
 
   private Optional<String> judge(Optional<Fate> told) {
-    if (!Waiting.until(PATIENCE, this::isSettled)) {
-      return Optional.of("it stays stopped");
-    }
     boolean runs = subject.identity().isPresent();
     boolean right =
         switch (told.orElse(

@@ -237,15 +237,15 @@ public final class RemoteThread implements AutoCloseable {
    * that did not return from a call restores itself.
    */
   void restore() throws UntraceableException, NativeCallException {
+    Deadline end = Deadline.after(PATIENCE); // that of the work may have passed
     while (!lost && frames.hasCalls()) {
       ReturnFrames.Call call = frames.take();
-      // The deadline of the work may have passed.
-      at(target.gadgets().call(), Deadline.after(PATIENCE), call.call(), call.arguments());
+      at(target.gadgets().call(), end, call.call(), call.arguments());
     }
     if (restored || lost) {
       return;
     }
-    thread.toTrap(Deadline.after(PATIENCE));
+    thread.toTrap(end);
     // In this order: with its own registers and all signals blocked the thread would be lost.
     thread.blockSignals(own.mask());
     thread.setRegisters(own.registers());

@@ -77,6 +77,11 @@ class DriverHookTest {
     return ProcFs.tasks(pid).stream().filter(thread -> thread.name().equals(NAME)).count();
   }
 
+  /** Those that have ended may be listed for a moment; what is left ends after 10 s idle. */
+  private void awaitNoThreads() {
+    await().atMost(5, SECONDS).until(() -> threads() == 0);
+  }
+
   private List<DriverLibrary.Import> imports() throws IOException {
     return DriverLibrary.in(new ProcessMemory(pid), ProcFs.memory(pid))
         .get(0)
@@ -96,7 +101,7 @@ class DriverHookTest {
       assertTrue(out.copied() >= (long) MIB << 20, out.toString());
       assertEquals(0, out.prepared());
       assertEquals(before, imports());
-      await().until(() -> threads() == 0); // they may still be listed
+      awaitNoThreads();
       hook = DriverHook.set(process, List.of(), 2, true);
       await().until(() -> threads() == 2); // each thread sets its own name
       restore();
@@ -105,7 +110,7 @@ class DriverHookTest {
       unlock();
       assertEquals(WHOLE, pattern.verify());
       assertEquals(before, imports());
-      await().until(() -> threads() == 0); // they may still be listed
+      awaitNoThreads();
     }
   }
 

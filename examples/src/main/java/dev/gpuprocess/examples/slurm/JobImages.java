@@ -146,7 +146,7 @@ final class JobImages {
     while (!seriesEnd.await(RETRY.toMillis(), TimeUnit.MILLISECONDS)) {
       if (events.isSignalled() || System.nanoTime() - until >= 0) {
         log.accept("a snapshot does not end, and may have ended the command");
-        isLost = true;
+        lateKill = OptionalLong.of(System.nanoTime() + LATE_KILL.toNanos());
         return;
       }
     }

@@ -27,7 +27,7 @@ record KillDecision(int root, Duration limit) implements CriuCall.BeforeKill {
   private static final Logger LOG = LoggerFactory.getLogger(KillDecision.class);
 
   /** A process executes CRIU's code for some milliseconds during a dump. */
-  private static final Duration LIMIT = Duration.ofSeconds(10);
+  private static final Duration LIMIT = Duration.ofSeconds(5);
 
   private static final int LOOKS = 10;
   private static final long PAUSE_NANOS = 1_000_000;

@@ -31,7 +31,7 @@ final class RootErrand {
   /** Above the highest pid that Linux assigns (PID_MAX_LIMIT, 4194304). */
   private static final int NOBODY = 5_000_000;
 
-  private static final Duration LIMIT = Duration.ofSeconds(15);
+  private static final Duration LIMIT = Duration.ofSeconds(5);
   private static final String SCRIPT = "errand";
   private static final String CONFIG = "errand.conf";
   private static final String LOG = "errand.log";
