@@ -48,7 +48,7 @@ static int lock_machine(void) {
   machine();
   pthread_mutex_lock(&here);
   int fd = machine_open("state/lock");
-  if (fd >= 0) flock(fd, LOCK_EX);
+  if (fd >= 0) TEMP_FAILURE_RETRY(flock(fd, LOCK_EX));
   else unlock_machine(fd);
   return fd;
 }

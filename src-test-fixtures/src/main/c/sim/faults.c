@@ -130,7 +130,7 @@ static struct fault from_file(const char *function, int pid) {
   if (!has_rule_for(text, function, pid)) return fault;
   int counts_fd = machine_open("state/faults.counts");
   if (counts_fd < 0) return (struct fault){0};
-  flock(counts_fd, LOCK_EX);
+  TEMP_FAILURE_RETRY(flock(counts_fd, LOCK_EX));
   struct counts counts;
   if (pread(counts_fd, &counts, sizeof counts, 0) != sizeof counts
       || memcmp(&counts.version, &version, sizeof version) != 0)

@@ -73,20 +73,6 @@ int run(const struct options *options, int (*body)(const struct options *options
   pthread_exit(NULL);
 }
 
-/* The file appears complete or not at all. */
-static int announce(const char *file, int port) {
-  if (file == NULL) {
-    printf("port %d\n", port);
-    return fflush(stdout);
-  }
-  char half[PATH_MAX];
-  snprintf(half, sizeof half, "%s.half", file);
-  FILE *out = fopen(half, "we");
-  if (out == NULL) return -1;
-  fprintf(out, "%d\n", port);
-  return fclose(out) == 0 ? rename(half, file) : -1;
-}
-
 /* From now on nothing of the place where it was started is needed, so that an image of it can be restored when that
  * is gone. */
 static int settle(void) {
@@ -97,6 +83,20 @@ static int settle(void) {
   return chdir("/");
 }
 
+/* The file appears complete or not at all, and when this process has settled. */
+static int announce(const char *file, int port) {
+  if (file == NULL) {
+    printf("port %d\n", port);
+    return fflush(stdout);
+  }
+  char half[PATH_MAX];
+  snprintf(half, sizeof half, "%s.half", file);
+  FILE *out = fopen(half, "we");
+  if (out == NULL) return -1;
+  fprintf(out, "%d\n", port);
+  return fclose(out) == 0 && settle() == 0 ? rename(half, file) : -1;
+}
+
 int serve(const struct options *options, void (*answer)(const char *request, char *reply)) {
   struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((unsigned short)options->port)};
   address.sin_addr.s_addr = options->address;
@@ -104,8 +104,7 @@ int serve(const struct options *options, void (*answer)(const char *request, cha
   int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (fd < 0 || bind(fd, (struct sockaddr *)&address, length) != 0
       || getsockname(fd, (struct sockaddr *)&address, &length) != 0
-      || announce(options->ready, ntohs(address.sin_port)) != 0
-      || (options->ready != NULL && settle() != 0)) {
+      || announce(options->ready, ntohs(address.sin_port)) != 0) {
     perror("cannot open the port or say that it is open");
     return 1;
   }
