@@ -112,7 +112,7 @@ final class CriuDeath {
     int self = Math.toIntExact(ProcessHandle.current().pid());
     return ProcFs.descendants(self).stream()
         .filter(pid -> ProcFs.stat(pid).map(ProcStat::parent).orElse(0) == self)
-        .filter(pid -> pid != subject.pid() && Signals.isCriu(pid))
+        .filter(pid -> pid != subject.pid() && ProcFs.isCriu(pid))
         .findFirst()
         .flatMap(ProcessIdentity::of)
         .filter(ProcessIdentity::isAlive);

@@ -11,8 +11,10 @@ import dev.gpuprocess.Recovered;
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.criu.RealCriu;
 import dev.gpuprocess.fixtures.Pattern;
+import dev.gpuprocess.internal.linux.Processes;
 import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.proc.SaveFileMappings;
 import dev.gpuprocess.report.RecoveryOutcome;
 import dev.gpuprocess.report.Step;
@@ -167,6 +169,21 @@ class DumpDeathTest {
     assertEquals(List.of(), SimulatedMachine.names(machine.memory()));
     suspended.resume();
     assertRight("resumed");
+  }
+
+  /** A controller stops CRIU before it kills it, and may die in between. */
+  @Test
+  void aCriuThatADeadControllerHasStoppedIsContinuedByARecovery() throws Exception {
+    kill(DyingDump.SEAL, 0);
+    assertEquals(Optional.of(true), criu().map(ProcStat::isStopped));
+    CheckpointedProcess suspended = recovered("killed when CRIU was stopped").orElseThrow();
+    await("CRIU to end").atMost(PATIENCE).until(() -> criu().isEmpty());
+    suspended.resume();
+    assertRight("resumed");
+  }
+
+  private Optional<ProcStat> criu() {
+    return Signals.criuOf((int) job.pid()).flatMap(Processes::stat);
   }
 
   private void kill(String step, int micros) throws InterruptedException {

@@ -1,6 +1,9 @@
 package dev.gpuprocess.survival;
 
 import dev.gpuprocess.CheckpointedProcess;
+import dev.gpuprocess.internal.linux.Processes;
+import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.report.Step;
 import dev.gpuprocess.report.StepListener;
 import java.nio.file.Path;
@@ -11,6 +14,9 @@ import java.util.concurrent.locks.LockSupport;
  * begins, at the latest when CRIU may end the process.
  */
 final class DyingDump {
+
+  /** The step at which CRIU may end the process; a dump that is to die there stops CRIU first. */
+  static final String SEAL = "seal";
 
   private DyingDump() {}
 
@@ -28,7 +34,10 @@ final class DyingDump {
           @Override
           public void started(String name, int pid) {
             moments.started(name, pid);
-            if (name.equals("seal")) {
+            if (name.equals(SEAL)) {
+              if (args[4].equals(SEAL)) {
+                stopCriu(pid);
+              }
               Signals.killSelf();
             } else if (name.equals(args[4])) {
               if (delay == 0) {
@@ -52,6 +61,14 @@ final class DyingDump {
             .process(Long.parseLong(args[2]))
             .suspend();
     suspended.dump(Path.of(args[3]));
+  }
+
+  private static void stopCriu(int pid) {
+    ProcessIdentity criu = Signals.criuOf(pid).orElseThrow();
+    Signals.send(criu, Signals.STOP);
+    while (Processes.stat(criu).filter(ProcStat::isStopped).isEmpty()) {
+      Thread.onSpinWait();
+    }
   }
 
   private static FaultPoints moments(String when) {

@@ -42,7 +42,7 @@ record FaultCaseContext(
 
   private boolean isSubject(ProcessIdentity who) {
     return subject.isAlive()
-        || ProcFs.stat(who.pid()).map(stat -> Signals.isCriu(stat.parent())).orElse(false);
+        || ProcFs.stat(who.pid()).map(stat -> ProcFs.isCriu(stat.parent())).orElse(false);
   }
 
   /** Sends a signal to the process some time later. */

@@ -50,7 +50,7 @@ final class Signals {
   static Optional<ProcessIdentity> criuOf(int pid) {
     return tracer(pid)
         .or(() -> ProcFs.stat(pid).map(ProcStat::parent))
-        .filter(Signals::isCriu)
+        .filter(ProcFs::isCriu)
         .flatMap(ProcessIdentity::of);
   }
 
@@ -58,14 +58,8 @@ final class Signals {
   static Optional<ProcessIdentity> restoringCriuOf(int pid) {
     return ProcFs.stat(pid)
         .map(ProcStat::parent)
-        .filter(Signals::isCriu)
+        .filter(ProcFs::isCriu)
         .flatMap(ProcessIdentity::of);
-  }
-
-  static boolean isCriu(int pid) {
-    // Once it has a request it writes that over its arguments.
-    return ProcFs.commandLine(pid).stream()
-        .anyMatch(word -> word.equals("swrk") || word.contains("--rpc"));
   }
 
   /**
@@ -76,7 +70,7 @@ final class Signals {
   static List<Long> criuAt(Path directory) {
     return ProcessHandle.allProcesses()
         .map(ProcessHandle::pid)
-        .filter(pid -> isCriu(Math.toIntExact(pid)))
+        .filter(ProcFs::isCriu)
         .filter(pid -> isNamed(environmentOf(pid), directory) || hasOpen(pid, directory))
         .toList();
   }

@@ -12,6 +12,7 @@ import java.util.Optional;
 import java.util.OptionalInt;
 import java.util.Set;
 import java.util.function.Consumer;
+import java.util.regex.Pattern;
 import java.util.stream.Stream;
 
 /**
@@ -32,6 +33,8 @@ public final class ProcFs {
   private static final Set<String> ANONYMOUS = Set.of("RssAnon", "RssShmem");
   private static final int MAX_ARGUMENT_BYTES = 4096;
   private static final String CUT = "...";
+  private static final Pattern CRIU =
+      Pattern.compile("(?:.*/)?criu(?:[.-][^:/]*)?(?:: .*)?", Pattern.DOTALL);
 
   private ProcFs() {}
 
@@ -167,6 +170,20 @@ public final class ProcFs {
     String line =
         new String(bytes, 0, Math.min(bytes.length, MAX_ARGUMENT_BYTES), StandardCharsets.UTF_8);
     return line.isEmpty() ? List.of() : List.of((cut ? line + CUT : line).split("\0"));
+  }
+
+  /**
+   * Returns whether a process is a CRIU. Once it has a request, it may have written that over its
+   * arguments, after its name and a colon (setproctitle).
+   *
+   * @param pid the process
+   * @return false when it is gone
+   */
+  public static boolean isCriu(long pid) {
+    List<String> line = commandLine(pid);
+    boolean isLoader = !line.isEmpty() && line.get(0).contains("/ld-"); // names the program later
+    return line.contains("swrk")
+        || line.stream().limit(isLoader ? line.size() : 1).anyMatch(CRIU.asMatchPredicate());
   }
 
   /**

@@ -161,6 +161,31 @@ class ProcReadersTest {
     }
   }
 
+  /** CRIU writes what it does over its arguments; the program has different names. */
+  @ParameterizedTest
+  @ValueSource(
+      strings = {
+        "criu: dump --rpc -t 12 -D /images",
+        "criu.bin: dump --rpc -t 12",
+        "/usr/sbin/criu-4.2"
+      })
+  void aCriuIsRecognised(String title) {
+    // Another sign stands before the title among its arguments.
+    try (Workload perl =
+        Workload.of("perl", "-e", "$0 = substr $ARGV[0], 1; sleep 100", "+" + title)) {
+      Workload.await(() -> ProcFs.isCriu(perl.pid()), "its title");
+    }
+  }
+
+  @Test
+  void aControllerThatNamesCriuIsNone() {
+    String option = "-Dgpuprocess.criu=/usr/sbin/criu";
+    try (Workload perl = Workload.of("perl", "-e", "sleep 100", option, "/opt/criu.jar")) {
+      Workload.await(() -> ProcFs.commandLine(perl.pid()).contains(option), "its arguments");
+      assertFalse(ProcFs.isCriu(perl.pid()));
+    }
+  }
+
   /** The name may contain any text, even the end of its own field. */
   @Test
   @OutsideUse("D5")

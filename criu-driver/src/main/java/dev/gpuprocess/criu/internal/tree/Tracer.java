@@ -2,7 +2,6 @@ package dev.gpuprocess.criu.internal.tree;
 
 import dev.gpuprocess.internal.proc.ProcFs;
 import java.util.Optional;
-import java.util.regex.Pattern;
 
 /**
  * The tracer of a tree, which CRIU cannot trace at the same time.
@@ -11,8 +10,6 @@ import java.util.regex.Pattern;
  * @param task the task of the tree that is traced
  */
 public record Tracer(int pid, int task) {
-
-  private static final Pattern PROGRAM = Pattern.compile("(?:.*/)?criu(?:[.-].*)?", Pattern.DOTALL);
 
   /** Searches every thread of the tree. */
   public static Optional<Tracer> of(int root) {
@@ -23,7 +20,7 @@ public record Tracer(int pid, int task) {
 
   /** Returns the problem, for the middle of a sentence. */
   public String what() {
-    return isDump()
+    return ProcFs.isCriu(pid)
         ? "another dump of it is running, by process " + pid + " (CRIU)" + controller()
         : "its task " + task + " is traced by " + ProcessDescriptions.process(pid);
   }
@@ -36,12 +33,8 @@ public record Tracer(int pid, int task) {
 
   /** Returns the remedy. */
   public String cure() {
-    return isDump() ? "wait until that dump has ended" : "detach or end that process first";
-  }
-
-  private boolean isDump() {
-    // CRIU may have been started through the dynamic loader.
-    return ProcFs.commandLine(pid).stream()
-        .anyMatch(word -> word.equals("swrk") || PROGRAM.matcher(word).matches());
+    return ProcFs.isCriu(pid)
+        ? "wait until that dump has ended"
+        : "detach or end that process first";
   }
 }
