@@ -16,6 +16,7 @@ import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.proc.SaveFileMappings;
+import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.report.RecoveryOutcome;
 import dev.gpuprocess.report.Step;
 import java.nio.file.Path;
@@ -175,15 +176,12 @@ class DumpDeathTest {
   @Test
   void aCriuThatADeadControllerHasStoppedIsContinuedByARecovery() throws Exception {
     kill(DyingDump.SEAL, 0);
-    assertEquals(Optional.of(true), criu().map(ProcStat::isStopped));
+    ProcessIdentity criu = Signals.criuOf((int) job.pid()).orElseThrow();
+    assertEquals(Optional.of(true), Processes.stat(criu).map(ProcStat::isStopped));
     CheckpointedProcess suspended = recovered("killed when CRIU was stopped").orElseThrow();
-    await("CRIU to end").atMost(PATIENCE).until(() -> criu().isEmpty());
+    await("CRIU to end").atMost(PATIENCE).until(() -> !criu.isAlive());
     suspended.resume();
     assertRight("resumed");
-  }
-
-  private Optional<ProcStat> criu() {
-    return Signals.criuOf((int) job.pid()).flatMap(Processes::stat);
   }
 
   private void kill(String step, int micros) throws InterruptedException {

@@ -33,8 +33,14 @@ public final class ProcFs {
   private static final Set<String> ANONYMOUS = Set.of("RssAnon", "RssShmem");
   private static final int MAX_ARGUMENT_BYTES = 4096;
   private static final String CUT = "...";
+
+  /** The dynamic loader, whose arguments name the program. */
+  private static final Pattern LOADER = Pattern.compile(".*/ld[^/]*\\.so[^/]*", Pattern.DOTALL);
+
+  /** CRIU by its name, or under any name by the title that it gives itself. */
   private static final Pattern CRIU =
-      Pattern.compile("(?:.*/)?criu(?:[.-][^:/]*)?(?:: .*)?", Pattern.DOTALL);
+      Pattern.compile(
+          "(?:.*/)?criu(?:[.-][^:/]*)?(?:: .*)?|[^:/]*: [a-z-]+ --rpc.*", Pattern.DOTALL);
 
   private ProcFs() {}
 
@@ -173,15 +179,15 @@ public final class ProcFs {
   }
 
   /**
-   * Returns whether a process is a CRIU. Once it has a request, it may have written that over its
-   * arguments, after its name and a colon (setproctitle).
+   * Returns whether a process is a CRIU, or a command that runs one. Once CRIU has a request, it
+   * may have written that over its arguments, after its name and a colon (setproctitle).
    *
    * @param pid the process
    * @return false when it is gone
    */
   public static boolean isCriu(long pid) {
     List<String> line = commandLine(pid);
-    boolean isLoader = !line.isEmpty() && line.get(0).contains("/ld-"); // names the program later
+    boolean isLoader = !line.isEmpty() && LOADER.matcher(line.get(0)).matches();
     return line.contains("swrk")
         || line.stream().limit(isLoader ? line.size() : 1).anyMatch(CRIU.asMatchPredicate());
   }

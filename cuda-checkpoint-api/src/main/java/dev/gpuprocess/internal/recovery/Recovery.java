@@ -8,20 +8,14 @@ import dev.gpuprocess.internal.image.LogDirectory;
 import dev.gpuprocess.internal.launch.CudaJobFile;
 import dev.gpuprocess.internal.launch.LaunchedRoot;
 import dev.gpuprocess.internal.linux.Leftovers;
-import dev.gpuprocess.internal.linux.NativeCallException;
 import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.linux.ProcessSearch;
-import dev.gpuprocess.internal.linux.Processes;
 import dev.gpuprocess.internal.memory.SaveFiles;
-import dev.gpuprocess.internal.proc.ProcFs;
-import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.proc.ProcessUnreadableException;
-import dev.gpuprocess.internal.proc.Signals;
 import dev.gpuprocess.internal.proc.Unreadable;
 import dev.gpuprocess.internal.state.Journal;
 import dev.gpuprocess.internal.state.JournalEntry;
 import dev.gpuprocess.internal.state.ProcessLock;
-import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.report.RecoveryOutcome;
 import java.io.IOException;
@@ -163,9 +157,7 @@ public final class Recovery {
 
   private List<RecoveredProcess> recoverTree(ProcessKey root, List<JournalEntry> entries) {
     try {
-      for (JournalEntry entry : entries) {
-        entry.find().process().ifPresent(this::awaitUntraced);
-      }
+      new AbandonedCriu(context, journal, root, entries).awaitEnd();
       return new TreeRecovery(context, journal, root, entries)
           .run().stream().map(Recovery::logged).toList();
     } catch (ProcessUnreadableException e) {
@@ -194,37 +186,6 @@ public final class Recovery {
   private static RecoveredProcess logged(RecoveredProcess recovered) {
     LOG.info("recovered process {}: {}", recovered.process().pid(), recovered.outcome());
     return recovered;
-  }
-
-  /** A CRIU whose client died detaches from the tree when it next sends to its client. */
-  private void awaitUntraced(ProcessIdentity process) {
-    boolean unused =
-        Polling.until(
-            context.timeouts().call(), () -> !process.isAlive() || !isHeld(process.pid()));
-  }
-
-  private static boolean isHeld(int pid) {
-    if (ProcFs.eachTask(pid).noneMatch(ProcStat::isHeldByTracer)) {
-      return false;
-    }
-    ProcFs.tracer(pid).ifPresent(Recovery::continueCriu);
-    return true;
-  }
-
-  /** Continues a CRIU whose client died after it had stopped it, to look whether it may kill it. */
-  private static void continueCriu(int tracer) {
-    ProcessIdentity.of(tracer)
-        .filter(criu -> ProcFs.isCriu(tracer))
-        .filter(criu -> Processes.stat(criu).filter(ProcStat::isStopped).isPresent())
-        .ifPresent(Recovery::continueStopped);
-  }
-
-  private static void continueStopped(ProcessIdentity criu) {
-    try {
-      boolean unused = Processes.signal(criu, Signals.SIGCONT);
-    } catch (NativeCallException e) {
-      LOG.debug("CRIU {} stays stopped", criu.pid(), e);
-    }
   }
 
   /**

@@ -167,6 +167,7 @@ class ProcReadersTest {
       strings = {
         "criu: dump --rpc -t 12 -D /images",
         "criu.bin: dump --rpc -t 12",
+        "renamed: pre-dump --rpc -t 12",
         "/usr/sbin/criu-4.2"
       })
   void aCriuIsRecognised(String title) {
