@@ -1,5 +1,6 @@
 #include "job_file.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,7 +35,7 @@ void job_file_name(struct control_call *call) {
 /* Locked against the other members. */
 static int open_file(void) {
   int fd = open(path, O_RDWR | O_CLOEXEC);
-  if (fd >= 0 && flock(fd, LOCK_EX) == 0) return fd;
+  if (fd >= 0 && TEMP_FAILURE_RETRY(flock(fd, LOCK_EX)) == 0) return fd;
   if (fd >= 0) close(fd);
   return -1;
 }

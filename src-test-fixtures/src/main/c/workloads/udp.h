@@ -11,8 +11,8 @@
 struct options {
   uint32_t address;   /* --address A: where it listens; 127.0.0.1 if not said */
   int port;           /* --port N: 0 lets the kernel choose */
-  const char *ready;  /* --ready FILE: appears, holding the port, when stderr is closed, the directory is left and the workload
-                         answers: an absolute path. Without it the port is printed and both stay as they are. */
+  const char *ready;  /* --ready FILE: appears, holding the port, when stderr is closed, the directory is left and the
+                         workload answers: an absolute path. Without it the port is printed and both stay as they are. */
   bool kept;          /* --keeper: it is the child of a process that does nothing but wait for its end */
   bool own_session;   /* --setsid: as CRIU wants it */
   bool leaves;        /* --first-thread-ends: main ends its thread, as pthread_exit does, and another one goes on */

@@ -172,7 +172,7 @@ class DumpDeathTest {
     assertRight("resumed");
   }
 
-  /** A controller stops CRIU before it kills it, and may die in between. */
+  /** A controller stops CRIU before it kills it, and may die before the kill. */
   @Test
   void aCriuThatADeadControllerHasStoppedIsContinuedByARecovery() throws Exception {
     kill(DyingDump.SEAL, 0);
