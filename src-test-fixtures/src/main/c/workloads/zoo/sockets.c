@@ -57,8 +57,10 @@ static struct sockaddr_in address_of(int socket) {
   return address;
 }
 
+/* To an address of its own, so that nobody has taken the port by the time of the restore. */
 static int bound(int type) {
-  struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+  in_addr_t own = INADDR_LOOPBACK + ((getpid() & 0xffff) << 8);
+  struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(own)};
   int socket_ = must(socket(AF_INET, type | SOCK_CLOEXEC, 0));
   must(bind(socket_, (struct sockaddr *)&any, sizeof any));
   return socket_;
@@ -77,7 +79,7 @@ static void open_udp(void) {
 static void pass_datagrams(void) {
   static uint16_t port;
   send_number();
-  if (is_readable(two, 200)) {
+  for (int wait = 200; is_readable(two, wait); wait = 0) {
     int got = -1;
     expect(recv(two, &got, sizeof got, 0) == sizeof got && got < sent);
     received++;
