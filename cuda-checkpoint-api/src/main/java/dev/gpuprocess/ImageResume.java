@@ -7,6 +7,7 @@ import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.internal.launch.LaunchedRestore;
 import dev.gpuprocess.internal.launch.LaunchedRoot;
 import dev.gpuprocess.internal.restore.ImageRestore;
+import dev.gpuprocess.internal.text.Printable;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.options.ResumeOptions;
@@ -105,7 +106,7 @@ final class ImageResume {
     } catch (ExecutionException e) {
       return Optional.of(new CheckFailure("the check threw " + e.getCause(), e.getCause()));
     } catch (TimeoutException e) {
-      return Optional.of(new CheckFailure("the check took longer than " + limit, e));
+      return Optional.of(new CheckFailure("the check took longer than " + Printable.of(limit), e));
     } catch (InterruptedException e) {
       interrupted = true;
       return Optional.of(new CheckFailure("this thread was interrupted during the check", e));

@@ -4,6 +4,7 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.error.OperationTimedOutException;
+import dev.gpuprocess.internal.text.Printable;
 import dev.gpuprocess.internal.time.Repetition;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.util.Optional;
@@ -162,7 +163,7 @@ public final class RepeatedSnapshots implements AutoCloseable {
     if (!hasEnded) {
       throw new OperationTimedOutException(
           "a snapshot of %s that was being made has not ended within %s: dump the process when it has"
-              .formatted(subject.name(), plan.patience()),
+              .formatted(subject.name(), Printable.of(plan.patience())),
           Failure.of("dump", subject.root().pid()));
     }
     return series.dump();

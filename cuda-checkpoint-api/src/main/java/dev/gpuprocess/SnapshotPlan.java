@@ -2,6 +2,7 @@ package dev.gpuprocess;
 
 import static java.util.Objects.requireNonNull;
 
+import dev.gpuprocess.internal.text.Printable;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.RetentionPolicy;
@@ -217,7 +218,8 @@ public final class SnapshotPlan {
     public Builder every(Duration interval) {
       if (interval.compareTo(SHORTEST) < 0) {
         throw new IllegalArgumentException(
-            "the interval of snapshots must be at least %s, not %s".formatted(SHORTEST, interval));
+            "the interval of snapshots must be at least %s, not %s"
+                .formatted(Printable.of(SHORTEST), Printable.of(interval)));
       }
       this.interval = interval;
       return this;

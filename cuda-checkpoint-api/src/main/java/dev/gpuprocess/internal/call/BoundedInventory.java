@@ -4,6 +4,7 @@ import dev.gpuprocess.cuda.Gpu;
 import dev.gpuprocess.cuda.GpuInventory;
 import dev.gpuprocess.cuda.GpuReading;
 import dev.gpuprocess.error.OperationInProgressException;
+import dev.gpuprocess.internal.text.Printable;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
@@ -48,7 +49,7 @@ public record BoundedInventory(GpuInventory inventory, Duration deadline) implem
       BoundedCall.requireCapacity(NVML, what);
       return BoundedCall.run(NVML, what, deadline, question, (late, failure) -> {});
     } catch (TimeoutException e) {
-      why = "NVML did not answer within " + deadline;
+      why = "NVML did not answer within " + Printable.of(deadline);
     } catch (OperationInProgressException e) {
       why = "NVML does not answer: " + e.getMessage();
     }

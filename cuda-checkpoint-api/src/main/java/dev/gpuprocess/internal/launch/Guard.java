@@ -8,6 +8,7 @@ import dev.gpuprocess.internal.linux.PacketSocketPair;
 import dev.gpuprocess.internal.linux.PidDescriptor;
 import dev.gpuprocess.internal.proc.Signals;
 import dev.gpuprocess.internal.text.NativePath;
+import dev.gpuprocess.internal.text.Printable;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.Path;
@@ -79,7 +80,8 @@ final class Guard {
       boolean unused = guard.awaitEnd(Duration.ZERO);
       if (answer.isEmpty()) {
         throw new OperationTimedOutException(
-            "the guard of process %s did not begin within %s".formatted(root.pid(), limit),
+            "the guard of process %s did not begin within %s"
+                .formatted(root.pid(), Printable.of(limit)),
             Failure.of("guard", root.pid()));
       }
       throw new IOException("the guard of process %s was killed".formatted(root.pid()));

@@ -12,6 +12,7 @@ import dev.gpuprocess.internal.linux.Processes;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.Signals;
 import dev.gpuprocess.internal.state.Journal;
+import dev.gpuprocess.internal.text.Printable;
 import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.internal.time.IoFunction;
@@ -314,7 +315,7 @@ public final class LaunchedRoot {
         limit, () -> isGiven(to, order) || await(Duration.ZERO, () -> to.isReaped))) {
       throw new OperationTimedOutException(
           "process %s and its session are not ended: their guard was killed, and no other could be started within %s; the log says why"
-              .formatted(to.root.pid(), limit),
+              .formatted(to.root.pid(), Printable.of(limit)),
           Failure.of("end", to.root.pid()));
     }
   }

@@ -12,6 +12,7 @@ import dev.gpuprocess.internal.linux.PidDescriptor;
 import dev.gpuprocess.internal.proc.Signals;
 import dev.gpuprocess.internal.state.Journal;
 import dev.gpuprocess.internal.text.NativePath;
+import dev.gpuprocess.internal.text.Printable;
 import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.options.LaunchOptions;
 import dev.gpuprocess.report.ProcessIdentity;
@@ -319,8 +320,8 @@ final class Starter implements AutoCloseable {
 
   private OperationTimedOutException late() {
     return new OperationTimedOutException(
-        "%s did not start within %s, and is being killed: find out why its directory, its files or its program are not available"
-            .formatted(options.command().get(0), limit),
+        "%s did not start within %s, and is being killed: find out why its directory, its files or its program are not available, or allow more time on a busy machine (Timeouts.call)"
+            .formatted(options.command().get(0), Printable.of(limit)),
         Failure.of("launch", 0));
   }
 

@@ -2,6 +2,7 @@ package dev.gpuprocess.internal.linux;
 
 import dev.gpuprocess.internal.proc.FileNode;
 import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.text.Printable;
 import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.internal.time.IoFunction;
 import dev.gpuprocess.internal.time.Threads;
@@ -150,7 +151,7 @@ public final class UntrustedPaths {
       return Uninterrupted.<T, Exception>until(
           Deadline.after(limit), left -> awaited(task, left, paths));
     } catch (TimeoutException e) {
-      throw new IOException("a file system did not answer within " + limit, e);
+      throw new IOException("a file system did not answer within " + Printable.of(limit), e);
     } catch (ExecutionException e) {
       throw rethrown(e.getCause());
     } catch (Exception e) {

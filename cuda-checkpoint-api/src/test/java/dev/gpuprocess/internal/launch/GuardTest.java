@@ -38,7 +38,7 @@ class GuardTest {
         message = late(root, held);
       }
       assertEquals(
-          "the guard of process %s did not begin within PT0S".formatted(root.pid()), message);
+          "the guard of process %s did not begin within 0 ms".formatted(root.pid()), message);
       assertTrue(idle.isAlive());
     }
   }
