@@ -165,7 +165,7 @@ static void open_session_terminal(void) {
 
 /*
  * Control-C goes to the group in the foreground. The kernel makes the signal of it a moment after it was typed: if a
- * dump has read the shell's pending signals by then, the signal is in no image. So it is typed again, as anybody would.
+ * dump has read the pending signals of the shell by then, the image misses it. So it is typed again, as anybody would.
  */
 static void interrupt_the_shell(void) {
   int before = *interrupts;

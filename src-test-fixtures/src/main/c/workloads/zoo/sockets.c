@@ -57,7 +57,7 @@ static struct sockaddr_in address_of(int socket) {
   return address;
 }
 
-/* To an address of its own, so that nobody has taken the port by the time of the restore. */
+/* To an address of its own, so that the port is still free at the restore. */
 static int bound(int type) {
   in_addr_t own = INADDR_LOOPBACK + ((getpid() & 0xffff) << 8);
   struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(own)};
