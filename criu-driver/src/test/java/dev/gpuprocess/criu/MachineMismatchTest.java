@@ -11,6 +11,7 @@ import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.LaunchedProcess;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.contract.RequiresRoot;
+import dev.gpuprocess.contract.TmpFs;
 import dev.gpuprocess.cuda.Gpu;
 import dev.gpuprocess.cuda.GpuInventory;
 import dev.gpuprocess.error.CriuException;
@@ -173,7 +174,7 @@ class MachineMismatchTest {
   void isolatedJobNeedsTheFilesOfTheHost() throws IOException {
     Path program = directory.resolve("sleeper");
     Files.copy(Path.of("/bin/sleep"), program, StandardCopyOption.COPY_ATTRIBUTES);
-    String script = Trainer.LEAVE_MOUNTS_OF_TESTS + "exec \"$0\" 1000";
+    String script = TmpFs.LEAVE_MOUNTS_OF_TESTS + "exec \"$0\" 1000";
     LaunchOptions options =
         LaunchOptions.builder("sh", "-c", script, program.toString()).isolated(true).build();
     LaunchedProcess job = checkpoints.launch(options);

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.LaunchedProcess;
 import dev.gpuprocess.contract.SaveAreaMemory;
+import dev.gpuprocess.contract.TmpFs;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.options.HostMemory;
 import dev.gpuprocess.options.LaunchOptions;
@@ -22,14 +23,6 @@ import org.awaitility.Awaitility;
 final class Trainer implements AutoCloseable {
 
   static final Duration PATIENCE = Duration.ofSeconds(50);
-
-  /**
-   * What a shell does first in an isolated job: an image names the mounts that its job has, and
-   * those that other tests have made are gone when it is restored.
-   */
-  static final String LEAVE_MOUNTS_OF_TESTS =
-      "while read -r _ _ _ _ point _; do case $point in %s/junit*) umount -l $point;; esac; done </proc/self/mountinfo 2>/dev/null; "
-          .formatted(System.getProperty("java.io.tmpdir"));
 
   /**
    * The simulated NVML does not list a process of another pid namespace: there is room to spare.
@@ -72,7 +65,7 @@ final class Trainer implements AutoCloseable {
 
   /** As {@link #script}, in namespaces of its own. */
   LaunchOptions.Builder isolatedScript(String script, Object... arguments) {
-    return script(LEAVE_MOUNTS_OF_TESTS + script, arguments).isolated(true);
+    return script(TmpFs.LEAVE_MOUNTS_OF_TESTS + script, arguments).isolated(true);
   }
 
   /** Returns the script for a shell; {@code $0} is the program. */

@@ -8,6 +8,7 @@ import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.ImageStore;
 import dev.gpuprocess.contract.RequiresCriu;
 import dev.gpuprocess.contract.RequiresRoot;
+import dev.gpuprocess.contract.TmpFs;
 import dev.gpuprocess.examples.demo.Await;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Signal;
@@ -128,9 +129,17 @@ abstract class JobRunCase {
   }
 
   Run launchedSleep(GpuCheckpoints machine) throws Exception {
-    Run run = run(machine, 0, List.of("sleep", "1000"));
-    assertTrue(Await.until(PATIENCE, () -> launchedPid() > 0), log::toString);
+    String script = TmpFs.LEAVE_MOUNTS_OF_TESTS + "exec sleep 1000";
+    Run run = run(machine, 0, List.of("sh", "-c", isolated ? script : "exec sleep 1000"));
+    assertTrue(Await.until(PATIENCE, this::isAsleep), log::toString);
     return run;
+  }
+
+  private boolean isAsleep() {
+    return ProcessHandle.of(launchedPid())
+        .flatMap(process -> process.info().arguments())
+        .filter(arguments -> List.of(arguments).equals(List.of("1000")))
+        .isPresent();
   }
 
   long launchedPid() {
