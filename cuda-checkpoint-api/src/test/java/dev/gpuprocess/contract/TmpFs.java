@@ -8,8 +8,9 @@ import org.junit.jupiter.api.Assumptions;
 public final class TmpFs implements AutoCloseable {
 
   /**
-   * What a shell does first in an isolated job: an image names the mounts that its job has, and
-   * those that other tests have made are gone when it is restored.
+   * What a shell does first in an isolated job, and nowhere else, as it unmounts what other tests
+   * have mounted: an image names the mounts that its job has, and theirs are gone when it is
+   * restored.
    */
   public static final String LEAVE_MOUNTS_OF_TESTS =
       "while read -r _ _ _ _ point _; do case $point in %s/junit*) umount -l $point;; esac; done </proc/self/mountinfo 2>/dev/null; "
