@@ -130,7 +130,7 @@ abstract class JobRunCase {
 
   Run launchedSleep(GpuCheckpoints machine) throws Exception {
     String script = TmpFs.LEAVE_MOUNTS_OF_TESTS + "exec sleep 1000";
-    Run run = run(machine, 0, List.of("sh", "-c", isolated ? script : "exec sleep 1000"));
+    Run run = run(machine, 0, isolated ? List.of("sh", "-c", script) : List.of("sleep", "1000"));
     assertTrue(Await.until(PATIENCE, this::isAsleep), log::toString);
     return run;
   }
