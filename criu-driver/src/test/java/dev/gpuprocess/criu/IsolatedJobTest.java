@@ -170,7 +170,7 @@ class IsolatedJobTest {
             .redirectErrorStream(true)
             .redirectOutput(errors.toFile())
             .start();
-    assertTrue(restorer.waitFor(50, TimeUnit.SECONDS));
+    assertTrue(restorer.waitFor(180, TimeUnit.SECONDS));
     assertEquals(IsolatedRestorer.HALTED, restorer.exitValue(), () -> text(errors));
     List<Recovered> recovered = trainer.checkpoints.recover();
     assertEquals(1, recovered.size(), recovered::toString);

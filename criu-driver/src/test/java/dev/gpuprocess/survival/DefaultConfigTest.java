@@ -28,7 +28,7 @@ class DefaultConfigTest {
               directory,
               environment,
               List.of("DUMP", Integer.toString(subject.pid()), directory.toString(), "-1"));
-      assertTrue(controller.waitFor(60, TimeUnit.SECONDS));
+      assertTrue(controller.waitFor(180, TimeUnit.SECONDS));
       assertEquals(0, controller.exitValue());
       assertEquals(Optional.empty(), subject.identity());
     }

@@ -47,7 +47,7 @@ final class DyingDumper {
                 Integer.toString(subject.pid()),
                 image));
     try {
-      if (!dumper.waitFor(60, TimeUnit.SECONDS) || dumper.exitValue() != 128 + Signals.KILL) {
+      if (!dumper.waitFor(180, TimeUnit.SECONDS) || dumper.exitValue() != 128 + Signals.KILL) {
         throw new IllegalStateException("the dumper did not die as it should");
       }
     } finally {

@@ -18,7 +18,7 @@ import java.util.concurrent.locks.LockSupport;
  */
 final class SnapshotControllerProcess implements AutoCloseable {
 
-  private static final int PATIENCE_SECONDS = 60;
+  private static final int PATIENCE_SECONDS = 180;
 
   private final Process process;
   private final BufferedReader told;

@@ -25,7 +25,7 @@ import java.util.stream.IntStream;
 /** A process or tree for snapshots. */
 interface Snapshotted extends AutoCloseable {
 
-  Duration PATIENCE = Duration.ofSeconds(50);
+  Duration PATIENCE = Duration.ofMinutes(3);
 
   /**
    * It while it is suspended.

@@ -10,7 +10,7 @@ import java.util.concurrent.locks.LockSupport;
 /** A JVM of its own that dies in the middle of what it does. */
 public final class DyingJvm {
 
-  private static final int PATIENCE_SECONDS = 120;
+  private static final int PATIENCE_SECONDS = 180;
 
   private DyingJvm() {}
 

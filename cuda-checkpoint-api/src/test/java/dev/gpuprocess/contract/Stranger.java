@@ -94,7 +94,7 @@ public final class Stranger implements AutoCloseable {
   public void run(String script, Object... arguments) {
     try {
       Process shell = start(script, arguments);
-      boolean ended = shell.waitFor(60, TimeUnit.SECONDS);
+      boolean ended = shell.waitFor(180, TimeUnit.SECONDS);
       if (!ended || shell.exitValue() != 0) {
         shell.destroyForcibly();
         throw new AssertionError(script + (ended ? ": exit " + shell.exitValue() : " hangs"));
@@ -119,7 +119,7 @@ public final class Stranger implements AutoCloseable {
   /** Removes the directories, also while a script that was killed moves files in them. */
   @Override
   public void close() {
-    await().atMost(30, TimeUnit.SECONDS).ignoreExceptions().until(this::isRemoved);
+    await().atMost(180, TimeUnit.SECONDS).ignoreExceptions().until(this::isRemoved);
   }
 
   private boolean isRemoved() throws IOException {

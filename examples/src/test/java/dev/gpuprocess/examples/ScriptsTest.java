@@ -52,7 +52,7 @@ class ScriptsTest {
     builder.environment().keySet().removeIf(name -> !name.equals("PATH"));
     Process process = builder.start();
     process.getOutputStream().close();
-    if (!process.waitFor(30, TimeUnit.SECONDS)) {
+    if (!process.waitFor(180, TimeUnit.SECONDS)) {
       process.descendants().forEach(ProcessHandle::destroyForcibly);
       process.destroyForcibly();
       throw new AssertionError(command + " did not exit");

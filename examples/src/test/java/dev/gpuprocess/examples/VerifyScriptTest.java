@@ -102,7 +102,7 @@ class VerifyScriptTest {
     environment.put("GP_INSTALL_NOTHING", "yes");
     Process process = builder.start();
     process.getOutputStream().close();
-    assertTrue(process.waitFor(50, TimeUnit.SECONDS));
+    assertTrue(process.waitFor(180, TimeUnit.SECONDS));
     return new Outcome(
         process.exitValue(),
         Files.readAllLines(out, StandardCharsets.UTF_8),

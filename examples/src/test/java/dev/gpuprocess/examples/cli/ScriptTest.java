@@ -105,7 +105,7 @@ class ScriptTest {
     builder.environment().put("GPUPROCESS_DRIVER_DIR", driver.directory().toString());
     builder.environment().put("GPUPROCESS_STATE_DIR", driver.stateDirectory().toString());
     Process process = builder.start();
-    assertTrue(process.waitFor(60, TimeUnit.SECONDS), command::toString);
+    assertTrue(process.waitFor(180, TimeUnit.SECONDS), command::toString);
     return process.exitValue();
   }
 
