@@ -143,7 +143,7 @@ class DoctorTest {
       assertTells(hasty.doctor(), Severity.PROBLEM, "cuCheckpointProcessUnlock", "does not answer");
     } finally {
       machine.clearFaults();
-      await().atMost(180, SECONDS).until(() -> GpuCheckpoints.abandonedCalls() == 0);
+      await().atMost(20, SECONDS).until(() -> GpuCheckpoints.abandonedCalls() == 0);
     }
   }
 

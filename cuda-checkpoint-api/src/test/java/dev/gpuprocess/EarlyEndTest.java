@@ -48,7 +48,7 @@ class EarlyEndTest {
   private static final Duration LONG = Duration.ofMinutes(2);
 
   /** The longest time of an early end on a busy machine; 100 ms on an idle one. */
-  private static final long SOON_SECONDS = 180;
+  private static final long SOON_SECONDS = 60;
 
   private final SimulatedDriver machine;
   private final GpuCheckpoints checkpoints;
@@ -134,7 +134,7 @@ class EarlyEndTest {
 
   private void awaitRunning() {
     await()
-        .atMost(180, SECONDS)
+        .atMost(60, SECONDS)
         .ignoreExceptionsInstanceOf(OperationInProgressException.class)
         .until(() -> checkpoints.inspect(counter.pid()) instanceof RunningProcess);
   }
@@ -243,7 +243,7 @@ class EarlyEndTest {
     }
     // The time of the suspend began before this.
     long end = System.nanoTime() + hasty.deadline().toNanos();
-    await().atMost(180, SECONDS).until(() -> System.nanoTime() - end > 0);
+    await().atMost(30, SECONDS).until(() -> System.nanoTime() - end > 0);
     machine.clearFaults();
     GpuCheckpointException ended = suspend.soon();
     assertInstanceOf(OperationTimedOutException.class, ended);
@@ -260,7 +260,7 @@ class EarlyEndTest {
 
   /** Returns false if the time was over before the driver was called. */
   private boolean hasBegun(Running verb) {
-    await().atMost(180, SECONDS).until(() -> begun.getCount() == 0 || verb.failure.isDone());
+    await().atMost(60, SECONDS).until(() -> begun.getCount() == 0 || verb.failure.isDone());
     return begun.getCount() == 0;
   }
 
@@ -290,7 +290,7 @@ class EarlyEndTest {
     assertInstanceOf(OperationCancelledException.class, suspend.soon());
     tree.machine().clearFaults();
     await()
-        .atMost(180, SECONDS)
+        .atMost(60, SECONDS)
         .ignoreExceptionsInstanceOf(OperationInProgressException.class)
         .until(() -> tree.checkpoints().inspect(launched.pid()) instanceof RunningProcess);
     LaunchedTree.assertGoesOn(launched, LaunchedTree.MEMBERS);
@@ -311,7 +311,7 @@ class EarlyEndTest {
     assertTrue(suspend.staysInterrupted.get());
     tree.machine().clearFaults();
     await()
-        .atMost(180, SECONDS)
+        .atMost(60, SECONDS)
         .ignoreExceptionsInstanceOf(OperationInProgressException.class)
         .until(() -> tree.checkpoints().inspect(launched.pid()) instanceof RunningProcess);
     LaunchedTree.assertGoesOn(launched, LaunchedTree.MEMBERS);

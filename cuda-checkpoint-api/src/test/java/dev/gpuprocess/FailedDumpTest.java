@@ -91,7 +91,7 @@ class FailedDumpTest {
   @Test
   void halfImageAndItsEntryGoByThemselves() throws IOException {
     images.remount("rw");
-    await().atMost(180, SECONDS).until(() -> entries().isEmpty());
+    await().atMost(30, SECONDS).until(() -> entries().isEmpty());
     assertEquals(List.of(), halves());
     assertEquals(101, counter.increment());
   }

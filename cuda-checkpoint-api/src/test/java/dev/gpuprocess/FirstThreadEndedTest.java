@@ -40,7 +40,7 @@ class FirstThreadEndedTest {
     this.checkpoints = checkpoints;
     counter = machine.start(Counter.launch().firstThreadEnds());
     Path stat = Path.of("/proc", Long.toString(counter.pid()), "stat");
-    await().atMost(180, SECONDS).until(() -> Files.readString(stat).contains(") Z "));
+    await().atMost(20, SECONDS).until(() -> Files.readString(stat).contains(") Z "));
   }
 
   @Test

@@ -98,7 +98,7 @@ record ForgedEntriesTest(SimulatedDriver machine, GpuCheckpoints checkpoints, Co
     try {
       writeRestore((int) half.pid(), log);
       assertEquals(List.of(RecoveryOutcome.HALF_RESTORED_ENDED), recover());
-      assertTrue(half.waitFor(180, SECONDS));
+      assertTrue(half.waitFor(30, SECONDS));
     } finally {
       half.destroyForcibly().waitFor();
     }
@@ -119,7 +119,7 @@ record ForgedEntriesTest(SimulatedDriver machine, GpuCheckpoints checkpoints, Co
       Path elsewhere = machine.directory().resolve("elsewhere");
       assertEquals(List.of(), checkpoints.toBuilder().stateDirectory(elsewhere).build().recover());
       assertEquals(List.of(RecoveryOutcome.HALF_RESTORED_ENDED), recover());
-      assertTrue(half.waitFor(180, SECONDS));
+      assertTrue(half.waitFor(30, SECONDS));
       assertFalse(Files.exists(log));
     } finally {
       half.destroyForcibly().waitFor();
@@ -148,7 +148,7 @@ record ForgedEntriesTest(SimulatedDriver machine, GpuCheckpoints checkpoints, Co
       assertEquals(RecoveryOutcome.IN_USE, hasty.recover().get(0).outcome());
       turn.release();
       assertEquals(List.of(RecoveryOutcome.HALF_RESTORED_ENDED), recover());
-      assertTrue(half.waitFor(180, SECONDS));
+      assertTrue(half.waitFor(30, SECONDS));
       assertFalse(Files.exists(log));
     } finally {
       half.destroyForcibly().waitFor();
@@ -203,7 +203,7 @@ record ForgedEntriesTest(SimulatedDriver machine, GpuCheckpoints checkpoints, Co
     counter.kill();
     calls.clear();
     machine.clearFaults();
-    await().atMost(180, SECONDS).until(() -> GpuCheckpoints.abandonedCalls() == 0);
+    await().atMost(20, SECONDS).until(() -> GpuCheckpoints.abandonedCalls() == 0);
     assertEquals(List.of(), List.copyOf(calls));
   }
 

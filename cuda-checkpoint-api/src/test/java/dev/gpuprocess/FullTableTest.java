@@ -40,7 +40,7 @@ class FullTableTest {
               .lines()
               .filter(line -> line.contains(": "))
               .toList();
-      assertTrue(controller.waitFor(180, SECONDS), "it ends");
+      assertTrue(controller.waitFor(30, SECONDS), "it ends");
       assertEquals(0, controller.exitValue(), said::toString);
       return said;
     } finally {

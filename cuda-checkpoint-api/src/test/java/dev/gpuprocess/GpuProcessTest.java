@@ -183,7 +183,7 @@ record GpuProcessTest(SimulatedDriver machine, GpuCheckpoints checkpoints) {
     assertThrows(OperationInProgressException.class, running::lock);
     machine.clearFaults();
     await()
-        .atMost(180, SECONDS)
+        .atMost(20, SECONDS)
         .ignoreExceptionsInstanceOf(OperationInProgressException.class)
         .until(() -> checkpoints.inspect(counter.pid()) instanceof RunningProcess);
     assertRuns(counter, 101);
@@ -197,7 +197,7 @@ record GpuProcessTest(SimulatedDriver machine, GpuCheckpoints checkpoints) {
       RunningProcess running = checkpoints.process(busy.pid());
       CompletableFuture<LockedProcess> waiting = CompletableFuture.supplyAsync(running::lock);
       await()
-          .atMost(180, SECONDS)
+          .atMost(20, SECONDS)
           .until(() -> checkpoints.doctor(busy.pid()).toString().contains("lock is at work"));
       RunningProcess same = checkpoints.process(busy.pid());
       assertThrows(OperationInProgressException.class, same::lock);

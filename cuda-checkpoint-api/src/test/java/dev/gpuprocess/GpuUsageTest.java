@@ -307,7 +307,7 @@ class GpuUsageTest {
               .start();
       try {
         assertEquals(List.of("an unknown amount", "true"), jvm.inputReader().lines().toList());
-        assertTrue(jvm.waitFor(180, TimeUnit.SECONDS));
+        assertTrue(jvm.waitFor(30, TimeUnit.SECONDS));
       } finally {
         jvm.destroyForcibly();
       }

@@ -65,13 +65,13 @@ record HostMemoryTest(SimulatedDriver machine, GpuCheckpoints checkpoints) {
 
   /** Those of a process that has just started; one of the driver's gives itself a name. */
   private static List<String> ownThreads(Pattern pattern) {
-    await().atMost(180, SECONDS).until(() -> threads(pattern).contains("cuda-EvtHandlr"));
+    await().atMost(30, SECONDS).until(() -> threads(pattern).contains("cuda-EvtHandlr"));
     return threads(pattern);
   }
 
   /** A thread that has ended may be listed for a moment; one that is left ends after 10 s idle. */
   private static void awaitThreads(List<String> expected, Pattern pattern) {
-    await().atMost(180, SECONDS).untilAsserted(() -> assertEquals(expected, threads(pattern)));
+    await().atMost(5, SECONDS).untilAsserted(() -> assertEquals(expected, threads(pattern)));
   }
 
   /** What the process maps of files in memory that have no name. */

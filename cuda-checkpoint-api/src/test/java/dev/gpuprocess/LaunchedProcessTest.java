@@ -45,7 +45,7 @@ import org.junit.jupiter.api.io.TempDir;
 @Tag("jdk")
 class LaunchedProcessTest {
 
-  private static final Duration PATIENCE = Duration.ofMinutes(3);
+  private static final Duration PATIENCE = Duration.ofSeconds(50);
 
   @TempDir Path directory;
 

@@ -13,7 +13,7 @@ import java.util.concurrent.locks.LockSupport;
 /** A program that launches jobs. What it says goes into the file {@code said}. */
 final class Launcher {
 
-  private static final Duration PATIENCE = Duration.ofMinutes(3);
+  private static final Duration PATIENCE = Duration.ofSeconds(50);
 
   private Launcher() {}
 

@@ -24,7 +24,7 @@ import org.junit.jupiter.api.io.TempDir;
 /** What a job gets of the JVM that launches it, and what becomes of it when that JVM ends. */
 class LauncherTest {
 
-  private static final Duration PATIENCE = Duration.ofMinutes(3);
+  private static final Duration PATIENCE = Duration.ofSeconds(55);
 
   @TempDir Path directory;
   private Process jvm;

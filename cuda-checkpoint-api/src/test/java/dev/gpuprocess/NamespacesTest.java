@@ -40,7 +40,7 @@ import org.junit.jupiter.api.Test;
 @SimulatedGpu
 class NamespacesTest {
 
-  private static final Duration PATIENCE = Duration.ofMinutes(3);
+  private static final Duration PATIENCE = Duration.ofSeconds(30);
 
   private SimulatedDriver machine;
   private GpuCheckpoints checkpoints;
@@ -118,7 +118,7 @@ class NamespacesTest {
         List.of(RecoveryOutcome.IN_USE),
         checkpoints.recover().stream().map(Recovered::outcome).toList());
     container.close();
-    await().atMost(180, SECONDS).until(() -> !seen.isAlive());
+    await().atMost(20, SECONDS).until(() -> !seen.isAlive());
     ProcessKey nobody = new ProcessKey(1, 1, 1);
     assumeTrue(nobody.hasEnded(), "in a container it is not certain who has ended elsewhere");
     assertFalse(entry.hasLiveController());

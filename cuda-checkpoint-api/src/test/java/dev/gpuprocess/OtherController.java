@@ -106,7 +106,7 @@ public final class OtherController implements AutoCloseable {
   public void close() {
     process.destroyForcibly();
     try {
-      if (!process.waitFor(180, TimeUnit.SECONDS)) {
+      if (!process.waitFor(30, TimeUnit.SECONDS)) {
         throw new IllegalStateException("the other controller does not die");
       }
       process.getInputStream().close();

@@ -158,9 +158,7 @@ record ProcessListTest(SimulatedDriver machine, GpuCheckpoints checkpoints) {
     try (Counter stopped = Counter.start(machine);
         Counter other = Counter.start(machine)) {
       Signal.send("STOP", stopped.pid());
-      await()
-          .atMost(180, SECONDS)
-          .until(() -> ProcFs.stat(stopped.pid()).orElseThrow().isStopped());
+      await().atMost(30, SECONDS).until(() -> ProcFs.stat(stopped.pid()).orElseThrow().isStopped());
       int abandoned = GpuCheckpoints.abandonedCalls();
       List<ListedProcess> all = checkpoints.processes();
       Signal.send("CONT", stopped.pid());
@@ -185,7 +183,7 @@ record ProcessListTest(SimulatedDriver machine, GpuCheckpoints checkpoints) {
       assertNull(only(all, silent.pid()).state());
       assertEquals("the driver did not answer within 10 s", only(all, silent.pid()).note());
       assertEquals(ProcessState.RUNNING, only(all, other.pid()).state());
-      await().atMost(180, SECONDS).until(() -> GpuCheckpoints.abandonedCalls() == 0);
+      await().atMost(30, SECONDS).until(() -> GpuCheckpoints.abandonedCalls() == 0);
     }
   }
 

@@ -157,7 +157,7 @@ class RecordedTest {
             .anyMatch(thread -> thread.getName().equals(name) && thread.isDaemon()),
         "no thread is called " + name);
     machine.clearFaults();
-    await().atMost(180, SECONDS).until(() -> GpuCheckpoints.abandonedCalls() == 0);
+    await().atMost(20, SECONDS).until(() -> GpuCheckpoints.abandonedCalls() == 0);
     List<RecordedEvent> calls = events("dev.gpuprocess.AbandonedCall");
     assertEquals(
         List.of("lock " + counter.pid()),

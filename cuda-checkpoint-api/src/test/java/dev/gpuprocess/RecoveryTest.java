@@ -351,6 +351,6 @@ record RecoveryTest(SimulatedDriver machine, GpuCheckpoints checkpoints) {
     Files.setPosixFilePermissions(state(), PosixFilePermissions.fromString("rwxrwxrwx"));
     written.close();
     Files.setPosixFilePermissions(state(), PosixFilePermissions.fromString("rwx------"));
-    await().atMost(180, SECONDS).until(() -> JournalFiles.in(state()).size() == 0);
+    await().atMost(30, SECONDS).until(() -> JournalFiles.in(state()).size() == 0);
   }
 }

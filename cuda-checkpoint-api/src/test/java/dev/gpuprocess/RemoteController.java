@@ -170,7 +170,7 @@ public final class RemoteController implements AutoCloseable {
     }
     process.destroyForcibly();
     try {
-      if (!process.waitFor(180, TimeUnit.SECONDS)) {
+      if (!process.waitFor(30, TimeUnit.SECONDS)) {
         throw new IllegalStateException("the other controller does not die");
       }
       answers.close();

@@ -56,7 +56,7 @@ class ReservationTest {
   }
 
   private static void awaitClaims(Path state, int count) {
-    await().atMost(180, SECONDS).until(() -> claims(state).size() == count);
+    await().atMost(30, SECONDS).until(() -> claims(state).size() == count);
   }
 
   @Test
@@ -166,12 +166,12 @@ class ReservationTest {
       CheckpointedProcess suspended = suspend(room.checkpoints(state), one);
       CudaDriver driver = LibCuda.in(room.machine.directory());
       await()
-          .atMost(180, SECONDS)
+          .atMost(30, SECONDS)
           .until(() -> StateReading.isIdle(driver, suspended.identity().pid()));
       room.machine.faults(Fault.in(RESTORE).during().hangs());
       CompletableFuture<RunningProcess> resumed = CompletableFuture.supplyAsync(suspended::resume);
       await()
-          .atMost(180, SECONDS)
+          .atMost(30, SECONDS)
           .until(() -> !StateReading.isIdle(driver, suspended.identity().pid()));
       room.machine.clearFaults();
       resumed.join();
@@ -227,7 +227,7 @@ class ReservationTest {
         awaitClaims(state, 0);
         // The late process was resumed, since its caller had given up.
         await()
-            .atMost(180, SECONDS)
+            .atMost(30, SECONDS)
             .ignoreExceptions()
             .until(() -> checkpoints.inspect(one.pid()).state() == ProcessState.RUNNING);
         assertEquals(RoomOnGpu.whole(), one.verify());

@@ -81,7 +81,7 @@ final class RestoringController implements AutoCloseable {
   public void close() throws IOException {
     process.destroyForcibly();
     try {
-      if (!process.waitFor(180, TimeUnit.SECONDS)) {
+      if (!process.waitFor(30, TimeUnit.SECONDS)) {
         throw new IllegalStateException("the other controller does not die");
       }
     } catch (InterruptedException e) {

@@ -36,7 +36,7 @@ import org.junit.jupiter.api.Test;
 @SimulatedGpu
 record ResumeAnyTest(SimulatedDriver machine, GpuCheckpoints gpus, Counter counter) {
 
-  private static final Duration PATIENCE = Duration.ofMinutes(3);
+  private static final Duration PATIENCE = Duration.ofSeconds(60);
 
   @Test
   void resume_fromEveryState_makesItRun() throws Exception {
@@ -99,13 +99,13 @@ record ResumeAnyTest(SimulatedDriver machine, GpuCheckpoints gpus, Counter count
       RunningProcess running = gpus.process(counter.pid());
       CheckpointedProcess suspended =
           Cancellation.async(executor, by -> running.suspend(cancelledBy(by)))
-              .get(180, TimeUnit.SECONDS);
+              .get(60, TimeUnit.SECONDS);
       Throwable stale =
           assertThrows(
                   ExecutionException.class,
                   () ->
                       Cancellation.async(executor, by -> running.suspend(cancelledBy(by)))
-                          .get(180, TimeUnit.SECONDS))
+                          .get(60, TimeUnit.SECONDS))
               .getCause();
       assertInstanceOf(StaleStateException.class, stale);
       suspended.resume();
@@ -135,7 +135,7 @@ record ResumeAnyTest(SimulatedDriver machine, GpuCheckpoints gpus, Counter count
                   throw e;
                 }
               });
-      assertTrue(begun.await(180, TimeUnit.SECONDS));
+      assertTrue(begun.await(60, TimeUnit.SECONDS));
       assertTrue(future.cancel(true));
       assertThrows(CancellationException.class, future::join);
       machine.clearFaults();

@@ -26,7 +26,7 @@ import org.junit.jupiter.params.provider.CsvSource;
 record ResumeOnExitTest(
     SimulatedDriver machine, GpuCheckpoints checkpoints, Counter counter, LaunchedTree tree) {
 
-  private static final Duration PATIENCE = Duration.ofMinutes(3);
+  private static final Duration PATIENCE = Duration.ofSeconds(60);
 
   private ExitingController controller(boolean resumes, String moment, String verb)
       throws IOException {
@@ -129,7 +129,7 @@ record ResumeOnExitTest(
     machine.clearFaults();
     checkpoints.recover();
     await()
-        .atMost(180, SECONDS)
+        .atMost(60, SECONDS)
         .until(() -> checkpoints.inspect(counter.pid()) instanceof RunningProcess);
     assertRuns();
   }
@@ -140,7 +140,7 @@ record ResumeOnExitTest(
     WeakReference<CheckpointedProcess> suspended =
         new WeakReference<>(resuming.process(counter.pid()).suspend());
     await()
-        .atMost(180, SECONDS)
+        .atMost(60, SECONDS)
         .until(
             () -> {
               System.gc();

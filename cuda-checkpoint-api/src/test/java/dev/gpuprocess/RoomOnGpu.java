@@ -56,7 +56,7 @@ final class RoomOnGpu implements AutoCloseable {
   void awaitFree(int mebibytes) {
     GpuInventory nvml = LibNvml.in(machine.directory());
     await()
-        .atMost(180, SECONDS)
+        .atMost(30, SECONDS)
         .until(() -> nvml.gpus().orElseThrow().get(0).freeBytes() >= (long) mebibytes * MIB);
   }
 

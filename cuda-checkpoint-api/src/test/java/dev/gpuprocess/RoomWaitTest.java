@@ -134,7 +134,7 @@ class RoomWaitTest {
               });
       thread.start();
       // Twice at the attempt, then it waits.
-      await().atMost(180, SECONDS).until(() -> full.asked.get() >= before + 3 || isOver());
+      await().atMost(30, SECONDS).until(() -> full.asked.get() >= before + 3 || isOver());
     }
 
     boolean isOver() {
@@ -142,7 +142,7 @@ class RoomWaitTest {
     }
 
     <T> T ends(Class<T> type) throws InterruptedException {
-      thread.join(180_000);
+      thread.join(30_000);
       assertFalse(thread.isAlive(), "it waits on");
       return assertInstanceOf(type, thrown.get());
     }
@@ -198,7 +198,7 @@ class RoomWaitTest {
     } finally {
       gate.closeAndForget();
     }
-    waiter.thread.join(180_000);
+    waiter.thread.join(30_000);
     assertNull(waiter.thrown.get());
     assertEquals(RoomOnGpu.whole(), pattern.verify());
   }
@@ -240,7 +240,7 @@ class RoomWaitTest {
   private void driverDoesNotAnswer() {
     room.machine.faults(Fault.in("cuCheckpointProcessGetState").hangs());
     await()
-        .atMost(180, SECONDS)
+        .atMost(30, SECONDS)
         .until(
             () ->
                 Thread.getAllStackTraces().keySet().stream()
@@ -315,10 +315,10 @@ class RoomWaitTest {
     room.machine.faults(
         Fault.in("cuCheckpointProcessGetState").call(1).hangs(Duration.ofSeconds(10)));
     int asked = full.asked.get();
-    await().atMost(180, SECONDS).until(() -> full.asked.get() > asked + 2);
+    await().atMost(30, SECONDS).until(() -> full.asked.get() > asked + 2);
     room.machine.clearFaults();
     full.isFull = false;
-    waiter.thread.join(180_000);
+    waiter.thread.join(30_000);
     assertNull(waiter.thrown.get());
     assertEquals(RoomOnGpu.whole(), pattern.verify());
   }
@@ -327,7 +327,7 @@ class RoomWaitTest {
   void close_waitsForMemory() throws InterruptedException {
     Waiter waiter = new Waiter(suspended::close);
     full.isFull = false;
-    waiter.thread.join(180_000);
+    waiter.thread.join(30_000);
     assertEquals(RoomOnGpu.whole(), pattern.verify());
   }
 
@@ -341,9 +341,9 @@ class RoomWaitTest {
               suspended.close();
             });
     int asked = full.asked.get();
-    await().atMost(180, SECONDS).until(() -> full.asked.get() > asked + 1 || waiter.isOver());
+    await().atMost(30, SECONDS).until(() -> full.asked.get() > asked + 1 || waiter.isOver());
     full.isFull = false;
-    waiter.thread.join(180_000);
+    waiter.thread.join(30_000);
     assertNull(waiter.thrown.get());
     assertTrue(waiter.interrupted);
     assertEquals(RoomOnGpu.whole(), pattern.verify());
@@ -365,7 +365,7 @@ class RoomWaitTest {
       assertEquals(ProcessState.CHECKPOINTED, other.inspect(pattern.pid()).state());
     }
     full.isFull = false;
-    waiter.thread.join(180_000);
+    waiter.thread.join(30_000);
     assertEquals(RoomOnGpu.whole(), pattern.verify());
   }
 
@@ -377,7 +377,7 @@ class RoomWaitTest {
 
   private void assertRunsOn() {
     await()
-        .atMost(180, SECONDS)
+        .atMost(30, SECONDS)
         .ignoreExceptions()
         .until(
             () -> room.checkpoints(state).inspect(pattern.pid()).state() == ProcessState.RUNNING);
@@ -401,9 +401,9 @@ class RoomWaitTest {
         CompletableFuture.supplyAsync(
             () ->
                 assertThrows(AssertionError.class, () -> running.snapshot(state.resolve("image"))));
-    await().atMost(180, SECONDS).until(() -> full.isFull);
+    await().atMost(30, SECONDS).until(() -> full.isFull);
     int asked = full.asked.get();
-    await().atMost(180, SECONDS).until(() -> full.asked.get() > asked + 1 || failed.isDone());
+    await().atMost(30, SECONDS).until(() -> full.asked.get() > asked + 1 || failed.isDone());
     full.isFull = false;
     assertEquals(List.of(), List.of(failed.join().getSuppressed()));
     assertRunsOn();
@@ -425,9 +425,9 @@ class RoomWaitTest {
         CompletableFuture.supplyAsync(
             () ->
                 assertThrows(AssertionError.class, () -> running.snapshot(state.resolve("image"))));
-    await().atMost(180, SECONDS).until(() -> full.isFull);
+    await().atMost(30, SECONDS).until(() -> full.isFull);
     int asked = full.asked.get();
-    await().atMost(180, SECONDS).until(() -> full.asked.get() > asked);
+    await().atMost(30, SECONDS).until(() -> full.asked.get() > asked);
     full.isFull = false;
     assertEquals(List.of(), List.of(failed.join().getSuppressed()));
     assertRunsOn();
@@ -442,7 +442,7 @@ class RoomWaitTest {
     full.isFull = true;
     int asked = full.asked.get();
     room.machine.clearFaults();
-    await().atMost(180, SECONDS).until(() -> full.asked.get() >= asked + 2);
+    await().atMost(30, SECONDS).until(() -> full.asked.get() >= asked + 2);
     full.isFull = false;
     assertRunsOn();
   }

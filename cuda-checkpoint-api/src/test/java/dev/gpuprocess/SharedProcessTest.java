@@ -102,7 +102,7 @@ record SharedProcessTest(SimulatedDriver machine, GpuCheckpoints checkpoints, Co
               }
             });
     try {
-      assertTrue(looked.await(180, SECONDS));
+      assertTrue(looked.await(60, SECONDS));
       for (int i = 0; i < 20; i++) {
         try (CheckpointedProcess suspended = checkpoints.process(counter.pid()).suspend()) {
           assertEquals(counter.pid(), suspended.pid());
@@ -192,7 +192,7 @@ record SharedProcessTest(SimulatedDriver machine, GpuCheckpoints checkpoints, Co
     CompletableFuture<CheckpointedProcess> going =
         CompletableFuture.supplyAsync(theirs::checkpoint);
     await()
-        .atMost(180, SECONDS)
+        .atMost(20, SECONDS)
         .until(
             () ->
                 ProcessLock.describe(
@@ -218,7 +218,7 @@ record SharedProcessTest(SimulatedDriver machine, GpuCheckpoints checkpoints, Co
     machine.faults(Fault.in("cuCheckpointProcessCheckpoint").hangs());
     CompletableFuture<CheckpointedProcess> going = CompletableFuture.supplyAsync(theirs::suspend);
     await()
-        .atMost(180, SECONDS)
+        .atMost(20, SECONDS)
         .until(() -> checkpoints.cuda().getState((int) counter.pid()).value() == LOCKED);
     assertThrows(StaleStateException.class, old::close);
     machine.clearFaults();

@@ -14,7 +14,7 @@ import java.util.function.Predicate;
 /** The events of a slot, for tests that wait for them. */
 public final class SlotEvents implements Consumer<SlotEvent> {
 
-  private static final Duration PATIENCE = Duration.ofMinutes(3);
+  private static final Duration PATIENCE = Duration.ofSeconds(60);
 
   private final List<SlotEvent> all = new CopyOnWriteArrayList<>();
 

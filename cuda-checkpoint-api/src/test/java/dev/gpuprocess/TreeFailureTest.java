@@ -240,7 +240,7 @@ record TreeFailureTest(LaunchedTree tree) {
     tree.machine().faults(Fault.in(LOCK).hangs());
     CompletableFuture<CheckpointedProcess> suspended =
         CompletableFuture.supplyAsync(running::suspend);
-    assertTrue(locking.await(180, TimeUnit.SECONDS));
+    assertTrue(locking.await(60, TimeUnit.SECONDS));
     job.close();
     Workload.await(() -> members.stream().noneMatch(ProcessIdentity::isAlive), "their end");
     tree.machine().clearFaults();

@@ -45,7 +45,7 @@ record UnreachableTest(SimulatedDriver machine, GpuCheckpoints checkpoints, Coun
   private void assertRefusedUntilThawed(Optional<FrozenGroup> frozen) throws IOException {
     assumeTrue(frozen.isPresent(), "this version of control groups cannot be used here");
     try (FrozenGroup group = frozen.get()) {
-      await().atMost(180, SECONDS).until(() -> ProcFs.isFrozen(counter.pid()));
+      await().atMost(20, SECONDS).until(() -> ProcFs.isFrozen(counter.pid()));
       FixAndRetryException refused =
           assertReason(
               FixAndRetryException.class,
@@ -53,7 +53,7 @@ record UnreachableTest(SimulatedDriver machine, GpuCheckpoints checkpoints, Coun
               () -> checkpoints.process(counter.pid()));
       assertTrue(refused.getMessage().contains("frozen"), refused.getMessage());
       group.thaw();
-      await().atMost(180, SECONDS).until(() -> !ProcFs.isFrozen(counter.pid()));
+      await().atMost(20, SECONDS).until(() -> !ProcFs.isFrozen(counter.pid()));
       checkpoints.process(counter.pid()).suspend().resume();
       assertEquals(101, counter.increment());
     }
@@ -106,7 +106,7 @@ record UnreachableTest(SimulatedDriver machine, GpuCheckpoints checkpoints, Coun
       Diagnosis diagnosis = checkpoints.doctor(counter.pid());
       assertTrue(diagnosis.toString().contains("by process " + tracer.pid()), diagnosis::toString);
     }
-    await().atMost(180, SECONDS).until(() -> Standstill.of((int) counter.pid()).isEmpty());
+    await().atMost(20, SECONDS).until(() -> Standstill.of((int) counter.pid()).isEmpty());
     running.suspend().resume();
     assertEquals(101, counter.increment());
   }
@@ -124,7 +124,7 @@ record UnreachableTest(SimulatedDriver machine, GpuCheckpoints checkpoints, Coun
     suspended.close();
     assertEquals(101, counter.increment());
     end.countDown();
-    await().atMost(180, SECONDS).until(() -> GpuCheckpoints.abandonedCalls() == 0);
+    await().atMost(20, SECONDS).until(() -> GpuCheckpoints.abandonedCalls() == 0);
     checkpoints.process(counter.pid()).lock().unlock();
   }
 
@@ -135,7 +135,7 @@ record UnreachableTest(SimulatedDriver machine, GpuCheckpoints checkpoints, Coun
 
   private static boolean awaitUninterrupted(CountDownLatch end) {
     try {
-      return end.await(180, SECONDS);
+      return end.await(60, SECONDS);
     } catch (InterruptedException e) {
       throw new IllegalStateException(e);
     }
@@ -146,7 +146,7 @@ record UnreachableTest(SimulatedDriver machine, GpuCheckpoints checkpoints, Coun
     // Not a shell, which may collect its child.
     Process parent = new ProcessBuilder("perl", "-e", "fork or exit; sleep 60").start();
     try {
-      await().atMost(180, SECONDS).until(() -> zombieOf(parent).isPresent());
+      await().atMost(20, SECONDS).until(() -> zombieOf(parent).isPresent());
       int zombie = zombieOf(parent).orElseThrow();
       NoSuchProcessException refused =
           assertThrows(NoSuchProcessException.class, () -> checkpoints.inspect(zombie));

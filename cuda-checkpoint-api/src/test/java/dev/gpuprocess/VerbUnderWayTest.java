@@ -251,9 +251,7 @@ record VerbUnderWayTest(
     TrackedProcess process = TrackedProcess.of(context, counter.pid(), "test");
     Signal.send("STOP", counter.pid());
     try {
-      await()
-          .atMost(180, SECONDS)
-          .until(() -> ProcFs.stat(counter.pid()).orElseThrow().isStopped());
+      await().atMost(30, SECONDS).until(() -> ProcFs.stat(counter.pid()).orElseThrow().isStopped());
       assertReason(
           FixAndRetryException.class,
           FixAndRetryException.Reason.PROCESS_STOPPED,

@@ -18,7 +18,7 @@ final class DescriptorlessLaunch {
   /** More than a launch needs. */
   private static final int ENOUGH = 100;
 
-  private static final Duration PATIENCE = Duration.ofMinutes(3);
+  private static final Duration PATIENCE = Duration.ofSeconds(30);
 
   private DescriptorlessLaunch() {}
 

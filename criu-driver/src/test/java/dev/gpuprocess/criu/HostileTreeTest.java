@@ -128,7 +128,7 @@ class HostileTreeTest {
               .redirectErrorStream(true)
               .start();
       String said = new String(jvm.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
-      assertTrue(jvm.waitFor(180, SECONDS), "it ends");
+      assertTrue(jvm.waitFor(30, SECONDS), "it ends");
       assertTrue(said.contains("looked"), said);
     }
   }

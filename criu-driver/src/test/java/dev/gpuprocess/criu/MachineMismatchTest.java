@@ -180,7 +180,7 @@ class MachineMismatchTest {
     LaunchedProcess job = checkpoints.launch(options);
     try {
       Awaitility.await()
-          .atMost(Duration.ofMinutes(3))
+          .atMost(Duration.ofSeconds(60))
           .until(() -> ProcFs.commandLine(job.identity().pid()).contains("1000"));
       ProcessImage image = job.process().suspend().dump(directory.resolve("image"));
       List<String> files =

@@ -130,7 +130,7 @@ class MemoryFilesTest {
   /** A process that is back on its GPU has nothing of its files, and they are gone. */
   private void assertNothingIsTaken() throws IOException {
     assertEquals(List.of(), left(memory.point()));
-    await().atMost(180, SECONDS).until(() -> taken() == 0);
+    await().atMost(20, SECONDS).until(() -> taken() == 0);
   }
 
   private long taken() {

@@ -29,7 +29,7 @@ final class RawCriu {
 
   static final String LOG = "raw.log";
 
-  private static final Duration PATIENCE = Duration.ofMinutes(3);
+  private static final Duration PATIENCE = Duration.ofSeconds(30);
   private static final int EEXIST = 17;
 
   private RawCriu() {}

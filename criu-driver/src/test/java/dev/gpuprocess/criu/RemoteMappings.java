@@ -17,7 +17,7 @@ final class RemoteMappings {
   static final int PRIVATE = 2;
 
   private static final int READ_WRITE = 3;
-  private static final Duration PATIENCE = Duration.ofMinutes(3);
+  private static final Duration PATIENCE = Duration.ofSeconds(30);
 
   private RemoteMappings() {}
 

@@ -14,7 +14,7 @@ import java.util.function.Predicate;
 /** Records the calls of a snapshot listener, in order. */
 public class ToldSnapshots implements SnapshotListener {
 
-  private static final Duration PATIENCE = Duration.ofMinutes(3);
+  private static final Duration PATIENCE = Duration.ofSeconds(50);
 
   public final List<ProcessImage> made = new CopyOnWriteArrayList<>();
   public final List<Throwable> failed = new CopyOnWriteArrayList<>();

@@ -22,7 +22,7 @@ import org.awaitility.Awaitility;
 /** A program that counts on the GPU, with loaders that are forked, launched by this library. */
 final class Trainer implements AutoCloseable {
 
-  static final Duration PATIENCE = Duration.ofMinutes(3);
+  static final Duration PATIENCE = Duration.ofSeconds(50);
 
   /**
    * The simulated NVML does not list a process of another pid namespace: there is room to spare.

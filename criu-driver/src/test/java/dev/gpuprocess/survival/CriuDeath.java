@@ -25,7 +25,7 @@ import java.util.function.Consumer;
  */
 final class CriuDeath {
 
-  static final Duration PATIENCE = Duration.ofMinutes(3);
+  static final Duration PATIENCE = Duration.ofSeconds(60);
 
   /** Marks the controller and the CRIU that it starts. */
   private static final String MARK = "GPUPROCESS_STATE_DIR";

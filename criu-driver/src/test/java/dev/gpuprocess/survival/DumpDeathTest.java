@@ -49,7 +49,7 @@ class DumpDeathTest {
 
   private static final int MEBIBYTES = 80;
   private static final int LONGEST_MICROS = Integer.getInteger("gpuprocess.dump.micros", 200_000);
-  private static final Duration PATIENCE = Duration.ofMinutes(3);
+  private static final Duration PATIENCE = Duration.ofMinutes(1);
 
   private static final Set<RecoveryOutcome> UNFINISHED =
       Set.of(RecoveryOutcome.IN_USE, RecoveryOutcome.UNREACHABLE);

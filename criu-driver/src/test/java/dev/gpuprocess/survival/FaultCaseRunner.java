@@ -19,7 +19,7 @@ import org.jspecify.annotations.Nullable;
 final class FaultCaseRunner implements AutoCloseable {
 
   /** Longer than any deadline of a verb together with its undo. */
-  private static final long LONGEST_SECONDS = 180;
+  private static final long LONGEST_SECONDS = 60;
 
   /** Another process may get the pid while the process is on disk. */
   private static final int ATTEMPTS = 3;

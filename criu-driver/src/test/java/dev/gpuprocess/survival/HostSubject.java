@@ -20,7 +20,7 @@ import java.util.Optional;
 final class HostSubject implements AutoCloseable {
 
   private static final int SIGTRAP = 5;
-  private static final Duration PATIENCE = Duration.ofMinutes(3);
+  private static final Duration PATIENCE = Duration.ofMinutes(1);
 
   // The file keeps its size, which CRIU compares: how far it has counted, how often it has looked
   // through its memory, and what it found.

@@ -87,12 +87,12 @@ class HungDiskTest {
       assertEquals(1, GpuCheckpoints.abandonedCalls());
 
       disk.goOn();
-      await().atMost(180, SECONDS).until(() -> GpuCheckpoints.abandonedCalls() == 0);
+      await().atMost(20, SECONDS).until(() -> GpuCheckpoints.abandonedCalls() == 0);
       await()
-          .atMost(180, SECONDS)
+          .atMost(20, SECONDS)
           .untilAsserted(
               () -> assertEquals(List.of("lost+found"), SimulatedMachine.names(disk.path())));
-      await().atMost(180, SECONDS).until(() -> machine.journal().isEmpty());
+      await().atMost(20, SECONDS).until(() -> machine.journal().isEmpty());
     }
   }
 
@@ -114,11 +114,11 @@ class HungDiskTest {
 
       disk.goOn();
       await()
-          .atMost(180, SECONDS)
+          .atMost(20, SECONDS)
           .untilAsserted(
               () -> assertEquals(List.of("lost+found"), SimulatedMachine.names(disk.path())));
-      await().atMost(180, SECONDS).until(() -> GpuCheckpoints.abandonedCalls() == 0);
-      await().atMost(180, SECONDS).until(() -> machine.journal().isEmpty());
+      await().atMost(20, SECONDS).until(() -> GpuCheckpoints.abandonedCalls() == 0);
+      await().atMost(20, SECONDS).until(() -> machine.journal().isEmpty());
     }
   }
 
@@ -131,29 +131,29 @@ class HungDiskTest {
         Subject subject = Subject.start(machine.driver)) {
       DyingDumper.run(machine, subject, disk.path().resolve("image").toString());
       assertEquals(2, SimulatedMachine.names(disk.path()).size(), "a half image and lost+found");
-      await().atMost(180, SECONDS).until(() -> machine.criu().isEmpty());
+      await().atMost(20, SECONDS).until(() -> machine.criu().isEmpty());
       disk.hang();
       // On a thread of its own, so that the disk goes on also when this hangs.
       List<Recovered> found =
           CompletableFuture.supplyAsync(
                   () -> machine.checkpoints().toBuilder().timeouts(TIMEOUTS).build().recover())
-              .get(180, SECONDS);
+              .get(30, SECONDS);
       assertEquals(RecoveryOutcome.SUSPENDED, found.get(0).outcome());
       Objects.requireNonNull(found.get(0).suspended()).resume();
       assertEquals(Optional.empty(), subject.fault());
 
       disk.goOn();
       await()
-          .atMost(180, SECONDS)
+          .atMost(20, SECONDS)
           .untilAsserted(
               () -> assertEquals(List.of("lost+found"), SimulatedMachine.names(disk.path())));
-      await().atMost(180, SECONDS).until(() -> GpuCheckpoints.abandonedCalls() == 0);
+      await().atMost(20, SECONDS).until(() -> GpuCheckpoints.abandonedCalls() == 0);
     }
   }
 
   /** Runs on a thread of its own, so that the disk recovers even if the test hangs. */
   private static <T> T inTime(Supplier<T> body) throws Exception {
-    return CompletableFuture.supplyAsync(body).get(180, SECONDS);
+    return CompletableFuture.supplyAsync(body).get(40, SECONDS);
   }
 
   @Test
@@ -186,7 +186,7 @@ class HungDiskTest {
       } finally {
         disk.goOn();
       }
-      await().atMost(180, SECONDS).until(() -> GpuCheckpoints.abandonedCalls() == 0);
+      await().atMost(20, SECONDS).until(() -> GpuCheckpoints.abandonedCalls() == 0);
       checkpoints.process(subject.pid()).suspend().resume();
       assertEquals(Optional.empty(), subject.fault());
       assertEquals(List.of(), checkpoints.recover());

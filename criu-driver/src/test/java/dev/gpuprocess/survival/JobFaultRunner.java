@@ -30,7 +30,7 @@ import org.jspecify.annotations.Nullable;
 /** Runs cases on a machine, one after the other, on the same process as long as it is intact. */
 final class JobFaultRunner implements AutoCloseable {
 
-  private static final Duration PATIENCE = Duration.ofMinutes(3);
+  private static final Duration PATIENCE = Duration.ofMinutes(1);
   private static final Duration LOCK = Duration.ofMillis(700);
   private static final Duration HASTE = Duration.ofMillis(300);
 

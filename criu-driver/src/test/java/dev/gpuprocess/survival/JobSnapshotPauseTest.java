@@ -109,7 +109,7 @@ class JobSnapshotPauseTest {
             });
     CompletableFuture<ProcessImage> snapshot =
         CompletableFuture.supplyAsync(() -> snapshot(hanging));
-    await().atMost(180, SECONDS).until(() -> snapshot.isDone() || writes.get() > 0);
+    await().atMost(60, SECONDS).until(() -> snapshot.isDone() || writes.get() > 0);
     assertGoesOn();
     RunningProcess unused = place.checkpoints().process(job.pid()).suspend().resume();
     assertGoesOn();
@@ -117,7 +117,7 @@ class JobSnapshotPauseTest {
     assertEquals(List.of(), place.checkpoints().recover(), "nothing is to be mended");
     place.disk.goOn();
 
-    ProcessImage made = snapshot.get(180, SECONDS);
+    ProcessImage made = snapshot.get(60, SECONDS);
     made.verify();
     assertEquals(JobSubject.PAIR, notes(made).size());
     assertTrue(

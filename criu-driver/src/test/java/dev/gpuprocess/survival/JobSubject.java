@@ -23,7 +23,7 @@ final class JobSubject implements AutoCloseable {
   /** The members of a small one. */
   static final int PAIR = 2;
 
-  private static final Duration PATIENCE = Duration.ofMinutes(3);
+  private static final Duration PATIENCE = Duration.ofMinutes(1);
 
   private final Job job;
   private final List<Integer> members;

@@ -12,7 +12,7 @@ import java.util.List;
 /** Finds resources that this JVM leaks. */
 final class Leaks {
 
-  private static final Duration PATIENCE = Duration.ofMinutes(3);
+  private static final Duration PATIENCE = Duration.ofSeconds(30);
 
   private final List<String> filesBefore = files();
 

@@ -41,7 +41,7 @@ class LocalesTest {
               List.of(
                   machine.directory().toString(), places.toString(), Long.toString(counter.pid())));
       String said = new String(abroad.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
-      assertTrue(abroad.waitFor(180, TimeUnit.SECONDS));
+      assertTrue(abroad.waitFor(60, TimeUnit.SECONDS));
       assertEquals("done\n", said);
       assertEquals(0, abroad.exitValue());
       assertEquals(102, counter.increment());

@@ -92,7 +92,7 @@ final class MachineWithDisk implements AutoCloseable {
   static void assertNoMemoryIsTaken(TmpFs memory) {
     assertEquals(List.of(), SimulatedMachine.names(memory.point()));
     await()
-        .atMost(180, SECONDS)
+        .atMost(20, SECONDS)
         .until(
             () ->
                 memory.point().toFile().getTotalSpace() == memory.point().toFile().getFreeSpace());

@@ -32,7 +32,7 @@ import org.junit.jupiter.api.io.TempDir;
 class MappedImageTest {
 
   private static final int MEBIBYTES = 24;
-  private static final Duration PATIENCE = Duration.ofMinutes(3);
+  private static final Duration PATIENCE = Duration.ofSeconds(50);
   private static final RetentionPolicy NEWEST = RetentionPolicy.builder().keepLast(1).build();
 
   @TempDir Path directory;

@@ -15,7 +15,7 @@ import java.util.Optional;
  */
 record QuietJob(GpuCheckpoints checkpoints, CudaDriver driver, ControllerReport tally) {
 
-  private static final Duration PATIENCE = Duration.ofMinutes(3);
+  private static final Duration PATIENCE = Duration.ofSeconds(60);
 
   /** Suspends it and leaves the block, repeatedly until the time is over. */
   void work(int pid, long endNanos) {

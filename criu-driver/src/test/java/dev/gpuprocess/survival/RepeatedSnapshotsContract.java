@@ -44,7 +44,7 @@ abstract class RepeatedSnapshotsContract {
 
   static final Duration OFTEN = Duration.ofMillis(20);
   static final Duration NEVER = Duration.ofDays(1);
-  private static final Duration PATIENCE = Duration.ofMinutes(3);
+  private static final Duration PATIENCE = Duration.ofSeconds(50);
   private static final int NOT_READY = 600;
 
   @TempDir Path directory;

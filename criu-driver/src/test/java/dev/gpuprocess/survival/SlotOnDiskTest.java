@@ -42,7 +42,7 @@ import org.junit.jupiter.api.io.TempDir;
 @SimulatedGpu(mebibytes = 2048)
 class SlotOnDiskTest {
 
-  private static final Duration PATIENCE = Duration.ofMinutes(3);
+  private static final Duration PATIENCE = Duration.ofSeconds(60);
   private static final int OUT_OF_MEMORY = 2;
   private static final Duration HOUR = Duration.ofHours(1);
 

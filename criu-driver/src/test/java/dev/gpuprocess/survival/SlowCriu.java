@@ -25,7 +25,7 @@ record SlowCriu(Random random) implements ObjIntConsumer<String> {
   private static final long LATEST_END_NANOS = 3_000_000;
   private static final long LATEST_MIDDLE_NANOS = 15_000_000;
   private static final int LONGEST_MILLIS = 6000;
-  private static final Duration PATIENCE = Duration.ofMinutes(3);
+  private static final Duration PATIENCE = Duration.ofSeconds(30);
 
   @Override
   public void accept(String moment, int pid) {

@@ -81,7 +81,7 @@ class SlowTeardownTest {
         return dump.get(LONG_SECONDS, SECONDS);
       } catch (TimeoutException e) {
         held.forEach(HeldExit::close);
-        return dump.get(180, SECONDS);
+        return dump.get(30, SECONDS);
       }
     } finally {
       held.forEach(HeldExit::close);

@@ -42,7 +42,7 @@ class SnapshotDeathTest {
   private static final int MEBIBYTES = 32;
   private static final int LONGEST_MICROS = 300_000;
   private static final long SEED = 11;
-  private static final Duration PATIENCE = Duration.ofMinutes(3);
+  private static final Duration PATIENCE = Duration.ofMinutes(1);
   private static final Set<RecoveryOutcome> UNFINISHED =
       Set.of(RecoveryOutcome.IN_USE, RecoveryOutcome.UNREACHABLE, RecoveryOutcome.SUSPENDED);
 

@@ -125,7 +125,7 @@ class SnapshotPauseTest {
     CompletableFuture<ProcessImage> snapshot =
         CompletableFuture.supplyAsync(
             () -> hanging.process(job.pid()).snapshot(place.image(), options));
-    await().atMost(180, SECONDS).until(() -> snapshot.isDone() || hangs.get());
+    await().atMost(60, SECONDS).until(() -> snapshot.isDone() || hangs.get());
     job.touch(2);
     assertRight();
     checkpoints().process(job.pid()).suspend().resume();
@@ -134,7 +134,7 @@ class SnapshotPauseTest {
     assertEquals(List.of(), checkpoints().recover(), "nothing is to be mended");
     place.disk.goOn();
 
-    ProcessImage made = snapshot.get(180, SECONDS);
+    ProcessImage made = snapshot.get(60, SECONDS);
     made.verify();
     SnapshotTimes times = made.snapshotTimes().orElseThrow();
     assertTrue(times.pause().compareTo(times.whole()) < 0, times.toString());
@@ -195,7 +195,7 @@ class SnapshotPauseTest {
     assertRunsOn(e);
     assertRight();
     place.disk.goOn();
-    await().atMost(180, SECONDS).until(() -> GpuCheckpoints.abandonedCalls() == 0);
+    await().atMost(20, SECONDS).until(() -> GpuCheckpoints.abandonedCalls() == 0);
     place.assertNothingIsLeft("lost+found");
   }
 
@@ -254,7 +254,7 @@ class SnapshotPauseTest {
     assertRight();
     made.verify();
     assertEquals(1, Files.getAttribute(image.resolve("gpu/memory-1.bin"), "unix:nlink"));
-    await().atMost(180, SECONDS).until(() -> taken() < 2L * (MEBIBYTES << 20));
+    await().atMost(20, SECONDS).until(() -> taken() < 2L * (MEBIBYTES << 20));
     assertComesBack(made);
     FileTree.remove(image);
     MachineWithDisk.assertNoMemoryIsTaken(place.memory);

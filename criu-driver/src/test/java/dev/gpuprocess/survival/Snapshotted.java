@@ -25,7 +25,7 @@ import java.util.stream.IntStream;
 /** A process or tree for snapshots. */
 interface Snapshotted extends AutoCloseable {
 
-  Duration PATIENCE = Duration.ofMinutes(3);
+  Duration PATIENCE = Duration.ofSeconds(50);
 
   /**
    * It while it is suspended.

@@ -29,7 +29,7 @@ final class SoakCrowd implements AutoCloseable {
   private static final long JOB_BYTES = 96L << 20;
 
   private static final long SPARE_BYTES = 84L << 20;
-  private static final Duration PATIENCE = Duration.ofMinutes(3);
+  private static final Duration PATIENCE = Duration.ofSeconds(60);
 
   private final SimulatedDriver machine;
   private final Path state;

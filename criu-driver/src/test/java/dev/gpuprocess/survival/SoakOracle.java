@@ -19,7 +19,7 @@ import java.util.Optional;
 /** Checks the invariants between two rounds of the soak. */
 final class SoakOracle {
 
-  private static final Duration PATIENCE = Duration.ofMinutes(3);
+  private static final Duration PATIENCE = Duration.ofSeconds(60);
 
   private final SimulatedMachine machine;
   private final GpuCheckpoints checkpoints;

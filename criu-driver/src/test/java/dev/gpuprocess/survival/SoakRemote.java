@@ -19,7 +19,7 @@ import java.util.concurrent.TimeUnit;
 /** The parent's side of a {@link SoakController}. */
 final class SoakRemote implements AutoCloseable {
 
-  private static final long PATIENCE_SECONDS = 180;
+  private static final long PATIENCE_SECONDS = 120;
 
   private final Process process;
   private final BufferedWriter orders;

@@ -35,7 +35,7 @@ final class SoakSubject implements AutoCloseable {
 
   private static final AtomicInteger STARTED = new AtomicInteger();
   private static final int REMEMBERED = 8;
-  private static final Duration PATIENCE = Duration.ofMinutes(3);
+  private static final Duration PATIENCE = Duration.ofSeconds(30);
   private static final Duration HASTE = Duration.ofMillis(100);
 
   private final Counter counter;

@@ -46,7 +46,7 @@ class StoreVerbsTest {
 
   private static final int MEBIBYTES = 24;
   private static final String OK = "ok " + ((long) MEBIBYTES << 20) + " bytes";
-  private static final Duration PATIENCE = Duration.ofMinutes(3);
+  private static final Duration PATIENCE = Duration.ofSeconds(50);
 
   @TempDir Path directory;
   private SimulatedMachine machine;

@@ -120,7 +120,7 @@ public abstract class CudaDriverContract {
     try (Pattern poller = on(Pattern.launch(1).polling(8)).start()) {
       assertMoves(lock(poller), poller, ProcessState.LOCKED);
       long before = poller.polls();
-      await().atMost(180, SECONDS).until(() -> poller.polls() > before + 100);
+      await().atMost(30, SECONDS).until(() -> poller.polls() > before + 100);
       assertMoves(unlock(poller), poller, ProcessState.RUNNING);
       assertEquals(0, poller.failedPolls());
     }
@@ -220,7 +220,7 @@ public abstract class CudaDriverContract {
       assertMoves(lock(counter), counter, ProcessState.LOCKED);
       assertTrue(counter.tryAsk("inc", Duration.ofMillis(300)).isEmpty());
       assertMoves(unlock(counter), counter, ProcessState.RUNNING);
-      await().atMost(180, SECONDS).until(counter::value, value -> value == 101);
+      await().atMost(20, SECONDS).until(counter::value, value -> value == 101);
     }
   }
 
@@ -414,17 +414,17 @@ public abstract class CudaDriverContract {
   void everyCallHangsWhileTheTargetIsStopped() throws IOException {
     try (Counter counter = counter()) {
       signal(counter, "STOP");
-      await().atMost(180, SECONDS).until(() -> isStopped(counter));
+      await().atMost(20, SECONDS).until(() -> isStopped(counter));
       CompletableFuture<CudaResult> state =
           CompletableFuture.supplyAsync(() -> driver().getState((int) counter.pid()).result());
       CompletableFuture<CudaResult> lock =
           CompletableFuture.supplyAsync(() -> driver().lock((int) counter.pid(), 100));
       await()
           .during(Duration.ofMillis(800))
-          .atMost(Duration.ofMinutes(3))
+          .atMost(Duration.ofSeconds(20))
           .until(() -> !state.isDone() && !lock.isDone());
       signal(counter, "CONT");
-      await().atMost(180, SECONDS).until(() -> state.isDone() && lock.isDone());
+      await().atMost(20, SECONDS).until(() -> state.isDone() && lock.isDone());
       assertEquals(CudaResult.SUCCESS, state.join());
       if (lock.join().ok()) {
         assertEquals(CudaResult.SUCCESS, unlock(counter));
@@ -470,7 +470,7 @@ public abstract class CudaDriverContract {
   private CompletableFuture<ProcessState> askInVain(Workload workload) {
     AtomicReference<CompletableFuture<ProcessState>> asked = new AtomicReference<>();
     await()
-        .atMost(180, SECONDS)
+        .atMost(20, SECONDS)
         .until(
             () -> {
               asked.set(CompletableFuture.supplyAsync(() -> state(workload)));
@@ -599,7 +599,7 @@ public abstract class CudaDriverContract {
     try (Counter counter = counter()) {
       counter.pollNvml();
       String first = counter.nvmlAnswers();
-      await().atMost(180, SECONDS).until(() -> !counter.nvmlAnswers().equals(first));
+      await().atMost(20, SECONDS).until(() -> !counter.nvmlAnswers().equals(first));
       assertFalse(deviceFiles(counter).isEmpty());
       assertMoves(lock(counter), counter, ProcessState.LOCKED);
       long locked = nvmlAnswers(counter);
@@ -610,7 +610,7 @@ public abstract class CudaDriverContract {
       long unlocked = nvmlAnswers(counter);
       assertTrue(unlocked <= locked + 1, locked + " answers, then " + unlocked);
       assertMoves(unlock(counter), counter, ProcessState.RUNNING);
-      await().atMost(180, SECONDS).until(() -> nvmlAnswers(counter) > unlocked + 1);
+      await().atMost(20, SECONDS).until(() -> nvmlAnswers(counter) > unlocked + 1);
       assertTrue(counter.nvmlAnswers().endsWith(" 0"), "no errors");
       assertEquals(101, counter.increment());
     }

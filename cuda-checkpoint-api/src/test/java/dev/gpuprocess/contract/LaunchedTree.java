@@ -24,7 +24,7 @@ import java.util.stream.IntStream;
 public record LaunchedTree(SimulatedDriver machine, GpuCheckpoints checkpoints) {
 
   public static final int MEMBERS = 3;
-  private static final Duration PATIENCE = Duration.ofMinutes(3);
+  private static final Duration PATIENCE = Duration.ofSeconds(60);
 
   /** Makes the parameters. */
   public static final class AsParameter implements SimulatedGpuParameter<LaunchedTree> {

@@ -119,7 +119,7 @@ public final class Stranger implements AutoCloseable {
   /** Removes the directories, also while a script that was killed moves files in them. */
   @Override
   public void close() {
-    await().atMost(180, TimeUnit.SECONDS).ignoreExceptions().until(this::isRemoved);
+    await().atMost(30, TimeUnit.SECONDS).ignoreExceptions().until(this::isRemoved);
   }
 
   private boolean isRemoved() throws IOException {

@@ -91,7 +91,7 @@ public final class TestJvm {
     try {
       String said = new String(jvm.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
       assertEquals(last, said.lines().reduce((first, next) -> next).orElse(""), said);
-      jvm.waitFor(180, TimeUnit.SECONDS);
+      jvm.waitFor(60, TimeUnit.SECONDS);
     } finally {
       jvm.destroyForcibly();
     }

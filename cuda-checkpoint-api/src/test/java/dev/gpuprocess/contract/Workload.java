@@ -16,7 +16,7 @@ import java.util.function.BooleanSupplier;
  */
 public final class Workload implements AutoCloseable {
 
-  private static final Duration PATIENCE = Duration.ofMinutes(3);
+  private static final Duration PATIENCE = Duration.ofSeconds(30);
 
   // The file keeps its size: CRIU checks that at restore.
   private static final String COUNTER =

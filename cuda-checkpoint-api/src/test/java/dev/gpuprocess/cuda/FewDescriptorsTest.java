@@ -40,7 +40,7 @@ class FewDescriptorsTest {
       try {
         String said =
             new String(caller.getInputStream().readAllBytes(), StandardCharsets.UTF_8).strip();
-        assertTrue(caller.waitFor(180, SECONDS), "it ends");
+        assertTrue(caller.waitFor(30, SECONDS), "it ends");
         // Asked from here: the answer comes after all that the caller has begun.
         return said + " " + LibCuda.in(machine.directory()).getState((int) counter.pid()).value();
       } finally {

@@ -47,7 +47,7 @@ class BoundedCallTest {
     assertTrue(refused.getMessage().contains("4 calls about one hang"), refused.getMessage());
     BoundedCall.requireCapacity("another", "a test");
     end.countDown();
-    await().atMost(180, SECONDS).until(() -> GpuCheckpoints.abandonedCalls() == 0);
+    await().atMost(20, SECONDS).until(() -> GpuCheckpoints.abandonedCalls() == 0);
     assertEquals(
         BoundedCall.MAX_ABANDONED_ABOUT_ONE, late.get(), "they count until they are undone");
     BoundedCall.requireCapacity("one", "a test");
@@ -65,7 +65,7 @@ class BoundedCallTest {
     assertEquals(
         7, BoundedCall.run("mine", "test", Duration.ofSeconds(20), () -> 7, (value, e) -> {}));
     end.countDown();
-    await().atMost(180, SECONDS).until(() -> GpuCheckpoints.abandonedCalls() == 0);
+    await().atMost(20, SECONDS).until(() -> GpuCheckpoints.abandonedCalls() == 0);
     assertEquals(MANY, late.get());
   }
 

@@ -29,7 +29,7 @@ class ParallelTest {
 
   private void meet(CyclicBarrier all) {
     try {
-      all.await(180, TimeUnit.SECONDS);
+      all.await(30, TimeUnit.SECONDS);
       done.incrementAndGet();
     } catch (InterruptedException | BrokenBarrierException | TimeoutException e) {
       throw new IllegalStateException(e);

@@ -134,7 +134,7 @@ class FailedRemovalTest {
     Journal journal = new Journal(state());
     journal.writeImage(TestImages.PROCESS.pid(), mount.path().resolve("failed"), null).close();
     mount.makeWritable();
-    await().atMost(180, SECONDS).until(() -> journal.entries().isEmpty());
+    await().atMost(30, SECONDS).until(() -> journal.entries().isEmpty());
     assertEquals(List.of(), DurableFiles.list(mount.path()), left::toString);
   }
 }

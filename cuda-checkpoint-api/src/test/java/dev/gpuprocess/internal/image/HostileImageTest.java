@@ -47,7 +47,7 @@ class HostileImageTest {
   /** A manifest has thousands of mutants, of which each run checks a part. */
   private static final int PARTS = 3;
 
-  private static final int SECONDS_EACH = 180;
+  private static final int SECONDS_EACH = 60;
 
   private static final Set<ImageException.Reason> REFUSALS =
       Set.of(

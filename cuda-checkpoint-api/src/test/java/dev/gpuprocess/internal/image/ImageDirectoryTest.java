@@ -361,7 +361,7 @@ class ImageDirectoryTest {
     assertThrows(OperationCancelledException.class, () -> opened.verified(unwanted));
     // Threads end a moment after their executor.
     await()
-        .atMost(180, SECONDS)
+        .atMost(10, SECONDS)
         .until(
             () ->
                 Thread.getAllStackTraces().keySet().stream()

@@ -98,7 +98,7 @@ final class OtherJvm implements AutoCloseable {
 
   void waitForSuccess() throws InterruptedException {
     String said = String.join("\n", output.lines().toList());
-    assertTrue(process.waitFor(180, TimeUnit.SECONDS), said);
+    assertTrue(process.waitFor(30, TimeUnit.SECONDS), said);
     assertEquals(0, process.exitValue(), said);
   }
 
@@ -107,7 +107,7 @@ final class OtherJvm implements AutoCloseable {
   public void close() {
     process.destroyForcibly();
     try {
-      assertTrue(process.waitFor(180, TimeUnit.SECONDS));
+      assertTrue(process.waitFor(30, TimeUnit.SECONDS));
       output.close();
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();

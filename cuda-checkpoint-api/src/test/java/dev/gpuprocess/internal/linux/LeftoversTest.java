@@ -47,7 +47,7 @@ class LeftoversTest {
     assertTrue(Leftovers.contain(place.resolve("one")));
     assertFalse(Leftovers.contain(place.resolve("other")));
     writable.set(true);
-    await().atMost(180, SECONDS).until(this::isClear);
+    await().atMost(30, SECONDS).until(this::isClear);
     assertEquals(List.of("other", "one", "entry"), removed);
   }
 
@@ -64,7 +64,7 @@ class LeftoversTest {
     Leftovers.removeIn(place);
     assertEquals(List.of(), removed);
     writable.set(true);
-    await().atMost(180, SECONDS).until(this::isClear);
+    await().atMost(30, SECONDS).until(this::isClear);
     assertEquals(List.of("entry"), removed);
   }
 
@@ -94,12 +94,12 @@ class LeftoversTest {
       Leftovers.removeAfter(hanging, "entry", () -> removed.add("last"));
       writable.set(true);
       leave("one");
-      await().atMost(180, SECONDS).until(this::isClear);
+      await().atMost(30, SECONDS).until(this::isClear);
       assertEquals(List.of("one"), removed);
     } finally {
       answers.countDown();
     }
-    await().atMost(180, SECONDS).until(() -> !Leftovers.places().contains(hanging));
+    await().atMost(30, SECONDS).until(() -> !Leftovers.places().contains(hanging));
     assertEquals(List.of("one", "late", "last"), removed);
   }
 

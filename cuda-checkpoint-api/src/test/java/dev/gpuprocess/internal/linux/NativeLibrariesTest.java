@@ -84,7 +84,7 @@ class NativeLibrariesTest {
     Process process =
         new ProcessBuilder(command).redirectError(ProcessBuilder.Redirect.INHERIT).start();
     List<String> said = process.inputReader(StandardCharsets.UTF_8).lines().toList();
-    assertTrue(process.waitFor(180, TimeUnit.SECONDS));
+    assertTrue(process.waitFor(30, TimeUnit.SECONDS));
     assertEquals(0, process.exitValue(), said::toString);
     return said;
   }

@@ -287,7 +287,7 @@ class UntrustedPathsTest {
                   return 0;
                 }));
     gate.countDown();
-    assertEquals(CancellationException.class, end.get(180, TimeUnit.SECONDS).getClass());
+    assertEquals(CancellationException.class, end.get(20, TimeUnit.SECONDS).getClass());
     assertFalse(Files.exists(late));
   }
 
@@ -309,10 +309,10 @@ class UntrustedPathsTest {
                       Deadline.never(), left -> gate.await(left, TimeUnit.NANOSECONDS));
                   return opened;
                 }));
-    Path descriptor = late.get(180, TimeUnit.SECONDS).self();
+    Path descriptor = late.get(20, TimeUnit.SECONDS).self();
     assertTrue(isOpen(descriptor));
     gate.countDown();
-    await().atMost(180, TimeUnit.SECONDS).until(() -> !isOpen(descriptor));
+    await().atMost(20, TimeUnit.SECONDS).until(() -> !isOpen(descriptor));
   }
 
   /** Gives works a longer time each until one has begun within it; it takes longer than that. */

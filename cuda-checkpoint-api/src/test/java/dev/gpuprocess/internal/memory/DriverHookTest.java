@@ -79,7 +79,7 @@ class DriverHookTest {
 
   /** Those that have ended may be listed for a moment; what is left ends after 10 s idle. */
   private void awaitNoThreads() {
-    await().atMost(180, SECONDS).until(() -> threads() == 0);
+    await().atMost(5, SECONDS).until(() -> threads() == 0);
   }
 
   private List<DriverLibrary.Import> imports() throws IOException {
@@ -164,8 +164,8 @@ class DriverHookTest {
       DriverHook unused = DriverHook.set(process, List.of(file), 2, true);
     }
     await().until(() -> threads() == 2);
-    await().atMost(180, SECONDS).until(() -> threads() == 0);
-    await().atMost(180, SECONDS).until(() -> SaveFileMappings.bytes(pid) == 0);
+    await().atMost(60, SECONDS).until(() -> threads() == 0);
+    await().atMost(10, SECONDS).until(() -> SaveFileMappings.bytes(pid) == 0);
     checkpoint();
     restore();
     unlock();

@@ -87,7 +87,7 @@ class LockGateTest {
 
   private static void assertPollsOn(Pattern poller) {
     long before = poller.polls();
-    await().atMost(180, SECONDS).until(() -> poller.polls() > before + 100);
+    await().atMost(30, SECONDS).until(() -> poller.polls() > before + 100);
     assertEquals(0, poller.failedPolls());
     assertEquals(WHOLE, poller.verify());
   }
@@ -252,8 +252,8 @@ class LockGateTest {
       GatePage page =
           GatePage.at(memory, slot(library(poller), "cuStreamQuery").target() & -GatePage.BYTES)
               .orElseThrow();
-      await().atMost(180, SECONDS).until(() -> !waits(poller, memory, page).isEmpty());
-      await().atMost(180, SECONDS).until(() -> allWait(poller)); // all wait in the gate
+      await().atMost(30, SECONDS).until(() -> !waits(poller, memory, page).isEmpty());
+      await().atMost(30, SECONDS).until(() -> allWait(poller)); // all wait in the gate
       for (long wait : waits(poller, memory, page)) {
         // the gate does not use the bytes between its frame and the call's return address
         write(memory, wait + 8, page.entries().get(0).returnAddress());

@@ -29,10 +29,10 @@ class FreezerTest {
       assumeTrue(frozen.isPresent(), "this version of control groups cannot be used here");
       try (FrozenGroup group = frozen.get()) {
         await()
-            .atMost(180, SECONDS)
+            .atMost(20, SECONDS)
             .until(() -> Freezer.look(new CgroupMounts(List.of())).of(idle.pid()) == State.FROZEN);
         group.thaw();
-        await().atMost(180, SECONDS).until(() -> Freezer.look().of(idle.pid()) == State.THAWED);
+        await().atMost(20, SECONDS).until(() -> Freezer.look().of(idle.pid()) == State.THAWED);
       }
     }
   }

@@ -126,7 +126,7 @@ class RemoteCallsTest {
                 return question;
               });
 
-      assertEquals(Optional.empty(), asked.get(180, SECONDS));
+      assertEquals(Optional.empty(), asked.get(30, SECONDS));
     }
   }
 

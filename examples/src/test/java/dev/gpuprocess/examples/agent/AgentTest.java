@@ -78,7 +78,7 @@ class AgentTest {
   private static final String SECRET = "0123456789abcdef-of-a-test";
   private static final String POD = "7b2c1e4a-0e3a-4f1b-9c2d-2a5f6e8d1234";
   private static final String CONTAINER = "0123456789abcdef".repeat(4);
-  private static final Duration PATIENCE = Duration.ofMinutes(3);
+  private static final Duration PATIENCE = Duration.ofSeconds(40);
   private static final HttpClient HTTP = HttpClient.newHttpClient();
 
   @TempDir private Path directory;

@@ -51,7 +51,7 @@ import org.jspecify.annotations.Nullable;
 /** A client that knows the protocols of llm-d and nothing of this project. */
 final class PeerClient implements AutoCloseable {
 
-  private static final Duration PATIENCE = Duration.ofMinutes(3);
+  private static final Duration PATIENCE = Duration.ofSeconds(40);
   private static final String AGENT = "snapshot_agent.v1alpha1.SnapshotAgentService/";
   private static final String TURNS =
       "timeslice_orchestrator.v1alpha1.TimeSliceOrchestratorService/";

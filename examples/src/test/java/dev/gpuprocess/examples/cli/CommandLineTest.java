@@ -226,7 +226,7 @@ class CommandLineTest {
         Await.until(Duration.ofSeconds(60), () -> images(machine, store).size() >= 3),
         () -> String.valueOf(series.getNow(null)));
     counter.kill();
-    Call ended = series.get(180, TimeUnit.SECONDS);
+    Call ended = series.get(60, TimeUnit.SECONDS);
     assertEquals(0, ended.code(), ended::toString);
     assertTrue(
         ended.out().lines().filter(line -> line.contains(": image ")).count() >= 2,
@@ -309,7 +309,7 @@ class CommandLineTest {
       assertEquals(
           IntStream.rangeClosed(1, 20000).mapToObj(Integer::toString).toList(),
           new String(out.readAllBytes(), StandardCharsets.UTF_8).lines().toList());
-      assertTrue(child.waitFor(180, TimeUnit.SECONDS), () -> text(err));
+      assertTrue(child.waitFor(40, TimeUnit.SECONDS), () -> text(err));
       assertEquals(0, child.exitValue(), () -> text(err));
     } finally {
       child.destroyForcibly();
@@ -326,7 +326,7 @@ class CommandLineTest {
       try (InputStream out = child.getInputStream()) {
         assertEquals('y', out.read(), () -> text(err));
       }
-      assertTrue(child.waitFor(180, TimeUnit.SECONDS), () -> text(err));
+      assertTrue(child.waitFor(40, TimeUnit.SECONDS), () -> text(err));
       assertEquals(SIGPIPE_CODE, child.exitValue(), () -> text(err));
     } finally {
       child.destroyForcibly();
@@ -340,7 +340,7 @@ class CommandLineTest {
     for (Counter each : List.of(stuck, other)) {
       // The controller must have exited.
       Process child = program(machine, driver, "suspend", each.pid()).inheritIO().start();
-      assertTrue(child.waitFor(180, TimeUnit.SECONDS));
+      assertTrue(child.waitFor(40, TimeUnit.SECONDS));
     }
     driver.faults(Fault.in("cuCheckpointProcessRestore").pid(stuck.pid()).answers(304));
     Call call = Call.of(machine, "recover", "--resume", "--json");
@@ -376,7 +376,7 @@ class CommandLineTest {
       assertTrue(
           Await.until(Duration.ofSeconds(40), () -> isLocking(machine, counter)), () -> text(err));
       Signal.send("INT", child.pid());
-      assertTrue(child.waitFor(180, TimeUnit.SECONDS), () -> text(err));
+      assertTrue(child.waitFor(40, TimeUnit.SECONDS), () -> text(err));
       assertEquals(SIGINT_CODE, child.exitValue(), () -> text(err));
       assertTrue(text(err).contains("was left as: "), () -> text(err));
     } finally {
@@ -398,7 +398,7 @@ class CommandLineTest {
           Await.until(Duration.ofSeconds(40), () -> available(out) >= SMALLEST_PIPE),
           () -> text(err));
       Signal.send("TERM", child.pid());
-      assertTrue(child.waitFor(180, TimeUnit.SECONDS), () -> text(err));
+      assertTrue(child.waitFor(40, TimeUnit.SECONDS), () -> text(err));
       assertEquals(SIGTERM_CODE, child.exitValue(), () -> text(err));
     } finally {
       child.destroyForcibly();
@@ -424,7 +424,7 @@ class CommandLineTest {
       try {
         assertTrue(Await.until(Duration.ofSeconds(40), () -> isWriting(child)), () -> text(err));
         Signal.send("TERM", child.pid());
-        assertTrue(child.waitFor(180, TimeUnit.SECONDS), () -> text(err));
+        assertTrue(child.waitFor(40, TimeUnit.SECONDS), () -> text(err));
         assertEquals(SIGTERM_CODE, child.exitValue(), () -> text(err));
       } finally {
         child.destroyForcibly();

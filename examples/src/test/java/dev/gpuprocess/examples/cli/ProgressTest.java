@@ -70,7 +70,7 @@ class ProgressTest {
             return 1;
           });
       progress.started("write", 7);
-      assertTrue(measured.await(180, TimeUnit.SECONDS));
+      assertTrue(measured.await(10, TimeUnit.SECONDS));
       CompletableFuture.runAsync(
               () -> {
                 progress.finished(new Step("write", 7, Duration.ofSeconds(2), 0, ""));

@@ -32,7 +32,7 @@ import org.junit.jupiter.api.io.TempDir;
 @SimulatedGpu(gpus = 2)
 class SlotCommandTest {
 
-  private static final Duration PATIENCE = Duration.ofMinutes(3);
+  private static final Duration PATIENCE = Duration.ofSeconds(60);
   private static final Duration SOON = Duration.ofMillis(100);
 
   @TempDir private Path directory;
@@ -73,7 +73,7 @@ class SlotCommandTest {
     Call end() throws Exception {
       cancellation.cancel();
       thread.interrupt();
-      return ended.get(180, TimeUnit.SECONDS);
+      return ended.get(60, TimeUnit.SECONDS);
     }
 
     @Override

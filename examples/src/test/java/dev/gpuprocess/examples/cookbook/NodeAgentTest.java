@@ -30,7 +30,7 @@ import org.junit.jupiter.api.io.TempDir;
 class NodeAgentTest {
 
   private static final Duration NEVER = Duration.ofDays(1);
-  private static final Duration PATIENCE = Duration.ofMinutes(3);
+  private static final Duration PATIENCE = Duration.ofSeconds(50);
 
   private Path directory;
 

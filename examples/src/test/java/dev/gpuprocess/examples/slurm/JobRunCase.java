@@ -38,7 +38,7 @@ import org.junit.jupiter.api.io.TempDir;
 @Tag("slow")
 abstract class JobRunCase {
 
-  static final Duration PATIENCE = Duration.ofMinutes(3);
+  static final Duration PATIENCE = Duration.ofSeconds(60);
   static final Pattern LAUNCHED = Pattern.compile("launched process (\\d+)");
   static final int CODE = 7;
   static final String REQUEUE = "requeue Incomplete 17";

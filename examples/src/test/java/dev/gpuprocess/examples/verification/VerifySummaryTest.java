@@ -169,7 +169,7 @@ class VerifySummaryTest {
             .redirectErrorStream(true)
             .start();
     List<String> lines = process.inputReader(StandardCharsets.UTF_8).lines().toList();
-    assertTrue(process.waitFor(180, TimeUnit.SECONDS));
+    assertTrue(process.waitFor(50, TimeUnit.SECONDS));
     assertEquals("3 passed, 0 failed, 0 skipped", lines.get(lines.size() - 1));
     assertEquals(0, process.exitValue());
   }
