@@ -74,6 +74,21 @@ record TreeFailureTest(LaunchedTree tree) {
     assertEquals(0, tree.entries(), "a running job leaves no entries");
   }
 
+  /** Stops a member when it has done a step, so that its state cannot be read. */
+  private GpuCheckpoints stoppingAfter(String step, int member) {
+    StepListener stopping =
+        new StepListener() {
+          @Override
+          public void finished(Step done) {
+            if (done.name().equals(step) && done.pid() == member) {
+              Signal.send("STOP", member);
+              Workload.await(() -> ProcFs.stat(member).orElseThrow().isStopped(), "the stop");
+            }
+          }
+        };
+    return tree.checkpoints().toBuilder().listener(stopping).build();
+  }
+
   private static void assertTells(GpuCheckpointException e, String... texts) {
     for (String text : texts) {
       assertTrue(String.valueOf(e.getMessage()).contains(text), e.getMessage());
@@ -199,18 +214,7 @@ record TreeFailureTest(LaunchedTree tree) {
   void noneIsUnlockedWhileTheStateOfACheckpointedOneIsNotKnown() {
     Job job = tree.launch(0);
     int stopped = job.member(0);
-    StepListener stopping =
-        new StepListener() {
-          @Override
-          public void finished(Step step) {
-            if (step.name().equals("checkpoint") && step.pid() == stopped) {
-              Signal.send("STOP", stopped);
-              Workload.await(() -> ProcFs.stat(stopped).orElseThrow().isStopped(), "the stop");
-            }
-          }
-        };
-    RunningProcess running =
-        tree.checkpoints().toBuilder().listener(stopping).build().process(job.pid());
+    RunningProcess running = stoppingAfter("checkpoint", stopped).process(job.pid());
     tree.machine().faults(Fault.in(CHECKPOINT).pid(job.member(1)).answers(801));
     assertThrows(ProcessUnfitException.class, running::suspend);
     Signal.send("CONT", stopped);
@@ -218,6 +222,23 @@ record TreeFailureTest(LaunchedTree tree) {
     assertStates(job, CHECKPOINTED, LOCKED, LOCKED);
     assertEquals(MEMBERS, tree.entries());
     assertEquals(RUNNING, tree.checkpoints().resume(job.pid()).state());
+    assertRuns(job);
+  }
+
+  @Test
+  void memberThatWasUnlockedLeavesNoEntryIfItsStateCannotBeReadThen() {
+    Job job = tree.launch(0);
+    int stopped = job.member(0);
+    LockedProcess locked = stoppingAfter("unlock", stopped).process(job.pid()).lock();
+    tree.machine().faults(Fault.in(UNLOCK).pid(job.member(1)).answers(999));
+    GpuCheckpointException e = assertThrows(GpuCheckpointException.class, locked::unlock);
+    assertTells(e, stopped + " in a state that is not known");
+    assertEquals(1, tree.entries(), "only of the member that is locked");
+    Signal.send("CONT", stopped);
+    Workload.await(() -> !ProcFs.stat(stopped).orElseThrow().isStopped(), "its end");
+    assertStates(job, RUNNING, LOCKED, RUNNING);
+    tree.machine().clearFaults();
+    locked.unlock();
     assertRuns(job);
   }
 

@@ -59,6 +59,9 @@ public final class ProcessOperation {
   private boolean moved;
   private boolean checkpointBegun;
 
+  /** The state to which the last call of this verb led; null if it failed, or led elsewhere. */
+  private @Nullable ProcessState reached;
+
   /** Creates a verb that only reads. */
   ProcessOperation(TrackedProcess process, String verb) {
     this(process, verb, null, null);
@@ -248,6 +251,15 @@ public final class ProcessOperation {
   }
 
   /**
+   * Remembers and journals the state. If it cannot be read, it is the one to which the last call
+   * led: the process is locked against other controllers, and one that runs needs no recovery.
+   */
+  void recordState() {
+    ProcessState now = stateNow();
+    process.setState(now == null ? reached : now);
+  }
+
+  /**
    * Returns whether the process is checkpointed, or may be: its checkpoint was begun, and its state
    * cannot be read. An abandoned call rolls back when it returns.
    */
@@ -333,7 +345,6 @@ public final class ProcessOperation {
       result = restoreOnce(pairs);
     }
     requireReached("restore", result, ProcessState.LOCKED);
-    process.foundIn(ProcessState.LOCKED);
   }
 
   private CudaResult restoreOnce(Map<GpuUuid, GpuUuid> pairs) {
@@ -343,27 +354,28 @@ public final class ProcessOperation {
   public void unlock() {
     CudaResult result = move("unlock", controlDeadline(), () -> cuda.unlock(pid()), null);
     requireReached("unlock", result, ProcessState.RUNNING);
-    process.foundIn(ProcessState.RUNNING);
     Resumption.removeChanges(process.identity, ProcessState.RUNNING);
   }
 
   /**
-   * Throws if a call towards running failed. The state decides, not the answer of the call; but
-   * ILLEGAL_STATE means that something else moved the process first.
+   * Remembers the state to which a call towards running led, or throws if it failed. The state
+   * decides, not the answer of the call; but ILLEGAL_STATE means that something else moved the
+   * process first.
    */
-  private void requireReached(String function, CudaResult result, ProcessState reached) {
-    if (result.ok()) {
-      return;
+  private void requireReached(String function, CudaResult result, ProcessState expected) {
+    if (!result.ok()) {
+      if (result.equals(CudaResult.ILLEGAL_STATE) || stateNow() != expected) {
+        throw fail(function, result);
+      }
+      LOG.warn(
+          "the driver answers {} to {} of process {}, which is {} all the same",
+          result,
+          function,
+          pid(),
+          expected);
     }
-    if (result.equals(CudaResult.ILLEGAL_STATE) || stateNow() != reached) {
-      throw fail(function, result);
-    }
-    LOG.warn(
-        "the driver answers {} to {} of process {}, which is {} all the same",
-        result,
-        function,
-        pid(),
-        reached);
+    reached = expected;
+    process.foundIn(expected);
   }
 
   private CudaResult move(
@@ -378,6 +390,7 @@ public final class ProcessOperation {
               });
     }
     moved = true;
+    reached = null;
     try {
       return BoundedCall.run(
           process.identity,

@@ -114,9 +114,7 @@ public final class Resumption {
         && members.stream().noneMatch(ProcessOperation::mayBeCheckpointed)) {
       addTo(why, () -> Parallel.forEach(now(members, ProcessState.LOCKED), Resumption::unlock));
     }
-    for (ProcessOperation each : members) {
-      each.process().setState(each.stateNow());
-    }
+    members.forEach(ProcessOperation::recordState);
   }
 
   /** Returns whether locked members may be unlocked: not while one of them is checkpointed. */

@@ -372,7 +372,7 @@ public final class TreeOperation {
 
   /** Remembers and journals the state of each member, as far as it can be read. */
   public void recordStates() {
-    members.forEach(each -> each.process().setState(each.stateNow()));
+    members.forEach(ProcessOperation::recordState);
   }
 
   /** Returns the root of the tree. */
