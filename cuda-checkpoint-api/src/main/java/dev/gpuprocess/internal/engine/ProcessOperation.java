@@ -59,7 +59,7 @@ public final class ProcessOperation {
   private boolean moved;
   private boolean checkpointBegun;
 
-  /** The state to which the last call of this verb led; null if it failed, or led elsewhere. */
+  /** The state to which the last call led; null unless that was a restore or unlock that worked. */
   private @Nullable ProcessState reached;
 
   /** Creates a verb that only reads. */
@@ -251,8 +251,9 @@ public final class ProcessOperation {
   }
 
   /**
-   * Remembers and journals the state. If it cannot be read, it is the one to which the last call
-   * led: the process is locked against other controllers, and one that runs needs no recovery.
+   * Remembers and journals the state; if it cannot be read, the one to which a restore or unlock of
+   * this verb led, since no other controller moves the process before this verb ends; a process
+   * that was unlocked then leaves no entry behind.
    */
   void recordState() {
     ProcessState now = stateNow();

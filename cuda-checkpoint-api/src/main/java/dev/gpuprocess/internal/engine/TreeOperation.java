@@ -370,7 +370,7 @@ public final class TreeOperation {
     members.forEach(each -> each.process().noteState(each.stateNow()));
   }
 
-  /** Remembers and journals the state of each member, as far as it can be read. */
+  /** Remembers and journals the state of each member, as far as that is known. */
   public void recordStates() {
     members.forEach(ProcessOperation::recordState);
   }
