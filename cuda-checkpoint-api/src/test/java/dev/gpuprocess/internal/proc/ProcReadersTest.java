@@ -181,9 +181,10 @@ class ProcReadersTest {
   @Test
   void aControllerThatNamesCriuIsNone() {
     String option = "-Dgpuprocess.criu=/usr/sbin/criu";
-    try (Workload perl = Workload.of("perl", "-e", "sleep 100", option, "/opt/criu.jar")) {
+    try (Workload perl = Workload.of("perl", "-e", "sleep 100", "--", option, "/opt/criu.jar")) {
       Workload.await(() -> ProcFs.commandLine(perl.pid()).contains(option), "its arguments");
       assertFalse(ProcFs.isCriu(perl.pid()));
+      assertTrue(perl.identity().isAlive(), "it must have been asked while it lived");
     }
   }
 
