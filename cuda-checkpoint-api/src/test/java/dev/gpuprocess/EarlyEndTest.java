@@ -132,11 +132,15 @@ class EarlyEndTest {
     }
   }
 
+  /** The late call removes its journal entry only after the process runs. */
   private void awaitRunning() {
     await()
         .atMost(60, SECONDS)
         .ignoreExceptionsInstanceOf(OperationInProgressException.class)
-        .until(() -> checkpoints.inspect(counter.pid()) instanceof RunningProcess);
+        .until(
+            () ->
+                checkpoints.inspect(counter.pid()) instanceof RunningProcess
+                    && tree.entries() == 0);
   }
 
   private Running waitingForGpuWork() throws Exception {
