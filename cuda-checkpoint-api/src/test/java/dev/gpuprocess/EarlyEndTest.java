@@ -133,14 +133,11 @@ class EarlyEndTest {
   }
 
   /** The late call removes its journal entry only after the process runs. */
-  private void awaitRunning() {
+  private void awaitRunning(GpuCheckpoints asked, long pid) {
     await()
         .atMost(60, SECONDS)
         .ignoreExceptionsInstanceOf(OperationInProgressException.class)
-        .until(
-            () ->
-                checkpoints.inspect(counter.pid()) instanceof RunningProcess
-                    && tree.entries() == 0);
+        .until(() -> asked.inspect(pid) instanceof RunningProcess && tree.entries() == 0);
   }
 
   private Running waitingForGpuWork() throws Exception {
@@ -159,7 +156,7 @@ class EarlyEndTest {
         message.contains("is brought back to running when the driver's call returns"), message);
     assertThrows(OperationInProgressException.class, running::lock);
     machine.clearFaults();
-    awaitRunning();
+    awaitRunning(checkpoints, counter.pid());
     assertRuns();
   }
 
@@ -190,7 +187,7 @@ class EarlyEndTest {
     begun.await();
     cancellation.cancel();
     assertInstanceOf(OperationCancelledException.class, suspend.soon());
-    awaitRunning();
+    awaitRunning(checkpoints, counter.pid());
     assertRuns();
   }
 
@@ -293,10 +290,7 @@ class EarlyEndTest {
     cancellation.cancel();
     assertInstanceOf(OperationCancelledException.class, suspend.soon());
     tree.machine().clearFaults();
-    await()
-        .atMost(60, SECONDS)
-        .ignoreExceptionsInstanceOf(OperationInProgressException.class)
-        .until(() -> tree.checkpoints().inspect(launched.pid()) instanceof RunningProcess);
+    awaitRunning(tree.checkpoints(), launched.pid());
     LaunchedTree.assertGoesOn(launched, LaunchedTree.MEMBERS);
     assertEquals(0, tree.entries());
   }
@@ -314,10 +308,7 @@ class EarlyEndTest {
     assertInstanceOf(OperationCancelledException.class, suspend.soon());
     assertTrue(suspend.staysInterrupted.get());
     tree.machine().clearFaults();
-    await()
-        .atMost(60, SECONDS)
-        .ignoreExceptionsInstanceOf(OperationInProgressException.class)
-        .until(() -> tree.checkpoints().inspect(launched.pid()) instanceof RunningProcess);
+    awaitRunning(tree.checkpoints(), launched.pid());
     LaunchedTree.assertGoesOn(launched, LaunchedTree.MEMBERS);
   }
 
