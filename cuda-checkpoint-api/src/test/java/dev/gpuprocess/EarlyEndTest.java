@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.LaunchedTree;
+import dev.gpuprocess.contract.NativeCalls;
 import dev.gpuprocess.cuda.CudaDriver;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.GpuCheckpointException;
@@ -36,6 +37,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
+import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
@@ -64,6 +66,14 @@ class EarlyEndTest {
     this.checkpoints = checkpoints;
     this.counter = counter;
     this.tree = tree;
+  }
+
+  /** A call that was abandoned must end before the machine's files are removed. */
+  @AfterEach
+  void awaitLateCalls() {
+    machine.clearFaults();
+    tree.machine().clearFaults();
+    NativeCalls.awaitNoneLeftBehind();
   }
 
   /** Counts down when a driver call is made. */

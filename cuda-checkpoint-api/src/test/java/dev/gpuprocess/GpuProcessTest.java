@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.gpuprocess.contract.NativeCalls;
 import dev.gpuprocess.cuda.CudaResult;
 import dev.gpuprocess.cuda.GpuMap;
 import dev.gpuprocess.cuda.GpuUuid;
@@ -187,6 +188,7 @@ record GpuProcessTest(SimulatedDriver machine, GpuCheckpoints checkpoints) {
         .ignoreExceptionsInstanceOf(OperationInProgressException.class)
         .until(() -> checkpoints.inspect(counter.pid()) instanceof RunningProcess);
     assertRuns(counter, 101);
+    NativeCalls.awaitNoneLeftBehind();
   }
 
   @Test

@@ -25,6 +25,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
+import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /** Determines the fate of the process of a case, and whether resources leaked. */
@@ -162,7 +163,18 @@ final class Oracle {
     return fault.isEmpty();
   }
 
+  /** A call that was left behind may still remove the half image of its dump, and its entry. */
+  private boolean isBeingTidied() {
+    return GpuCheckpoints.abandonedCalls() > 0
+        && Stream.concat(
+                SimulatedMachine.names(setup.machine().images()).stream(), entries().stream())
+            .anyMatch(name -> name.endsWith(".partial") || name.endsWith(".half"));
+  }
+
   private void lookAround() {
+    if (!Waiting.until(PATIENCE, () -> !isBeingTidied())) {
+      violations.add("a call that was left behind does not tidy up");
+    }
     if (!entries().isEmpty()) {
       controllerDies();
       List<Recovered> recovered = checkpoints.recover();

@@ -9,6 +9,7 @@ import com.google.common.util.concurrent.ListenableFuture;
 import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.RunningProcess;
+import dev.gpuprocess.contract.NativeCalls;
 import dev.gpuprocess.contract.RequiresCriu;
 import dev.gpuprocess.cuda.Gpu;
 import dev.gpuprocess.cuda.GpuInventory;
@@ -596,6 +597,7 @@ class AgentTest {
                         "gpuprocess_pod_checkpoint_operations_total{result=\"failure\"} 1.0")));
     assertTrue(counter.isAlive());
     assertEquals(101, counter.increment());
+    NativeCalls.awaitNoneLeftBehind();
   }
 
   private Image dump(String service, DumpRequest request, Duration deadline) {
