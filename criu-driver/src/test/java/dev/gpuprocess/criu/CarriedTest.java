@@ -1,5 +1,7 @@
 package dev.gpuprocess.criu;
 
+import static java.util.concurrent.TimeUnit.MINUTES;
+import static org.awaitility.Awaitility.await;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -102,7 +104,7 @@ class CarriedTest {
             .start();
     ProcessIdentity restored = null;
     try {
-      Workload.await(() -> count(count) > 0 || !jvm.isAlive(), "the JVM to count");
+      await().atMost(3, MINUTES).until(() -> count(count) > 0 || !jvm.isAlive());
       assertTrue(jvm.isAlive(), () -> "the JVM ended: " + count(output));
       Path counters = counters(jvm.pid());
       assertEquals(flag.contains("+"), Files.exists(counters));

@@ -168,7 +168,9 @@ class LaunchedFromImageTest {
     Path started = directory.resolve("started");
     Process other = controller(how, started);
     try {
-      Awaitility.await().atMost(PATIENCE).until(() -> Files.exists(started) || !other.isAlive());
+      Awaitility.await()
+          .atMost(Duration.ofMinutes(3))
+          .until(() -> Files.exists(started) || !other.isAlive());
       assertTrue(Files.exists(started), this::said);
       Files.readAllLines(started).stream()
           .map(line -> line.split(" "))

@@ -519,7 +519,7 @@ class PreflightTest {
                         SessionFromOutside.class,
                         directory.toString())
                     .toArray(String[]::new))
-            .succeed();
+            .succeed(Duration.ofMinutes(3));
     String cure = "start the process in a session of its own, with setsid";
     assertTrue(said.matches("(?s).*found: process \\d+ \\(perl\\), session 0: .*"), said);
     assertTrue(said.contains(cure), said);

@@ -23,7 +23,7 @@ final class DumpingController {
   static final int SIGTERM_EXIT = 128 + 15;
 
   private static final String BEGUN = "begun";
-  private static final Duration PATIENCE = Duration.ofMinutes(1);
+  private static final Duration PATIENCE = Duration.ofMinutes(3);
 
   /** The kind and the end of the dump. */
   enum Way {

@@ -102,7 +102,7 @@ class StateReadingTest {
   /** Waits until the driver does not return the state. */
   private OperationInProgressException awaitRefused() {
     return await()
-        .atMost(PATIENCE)
+        .atMost(Duration.ofMinutes(3)) // another JVM starts
         .ignoreExceptionsInstanceOf(OperationTimedOutException.class)
         .until(this::poll, Optional::isPresent)
         .orElseThrow();

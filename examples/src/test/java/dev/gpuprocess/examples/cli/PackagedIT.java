@@ -17,6 +17,7 @@ import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.regex.Matcher;
@@ -76,7 +77,7 @@ class PackagedIT {
   void suspendsAndResumesAProcess(Counter counter) {
     assertEquals(101, counter.increment());
     for (String verb : List.of("suspend", "resume")) {
-      Command.of(command("gpuprocess.jar", verb, counter.pid())).succeed();
+      Command.of(command("gpuprocess.jar", verb, counter.pid())).succeed(Duration.ofMinutes(3));
     }
     assertEquals(102, counter.increment());
   }

@@ -120,7 +120,7 @@ class ProgressTest {
     String command = String.join(" ", Call.program(driver, machine, List.of()));
     Process suspend =
         started("script", "-qefc", command + " suspend " + counter.pid(), "/dev/null");
-    assertTrue(Await.until(Duration.ofSeconds(60), () -> text().contains("s left")), this::text);
+    assertTrue(Await.until(Duration.ofMinutes(3), () -> text().contains("s left")), this::text);
     driver.clearFaults();
     String shown = output(suspend);
     // A carriage return ends a line here, too.
