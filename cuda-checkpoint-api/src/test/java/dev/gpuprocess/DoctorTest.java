@@ -198,6 +198,7 @@ class DoctorTest {
         String shortage = told(crowded, Severity.PROBLEM, "GPU memory");
         assertTrue(shortage.contains("held by [" + filler.pid() + "]"), shortage);
       }
+      room.awaitFree(RoomOnGpu.GPU_MIB);
       suspended.resume();
     }
   }

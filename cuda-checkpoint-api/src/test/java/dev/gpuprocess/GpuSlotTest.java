@@ -30,6 +30,7 @@ import java.io.BufferedReader;
 import java.io.IOException;
 import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.time.temporal.ChronoUnit;
@@ -334,7 +335,7 @@ record GpuSlotTest(
   void suspendByPidWaitsForTheVerbUnderWay() {
     CompletableFuture<CheckpointedProcess> suspended;
     try (HeldVerb other =
-        HeldVerb.start(checkpoints, there -> there.process(one.pid()).suspend().resume())) {
+        HeldVerb.start(checkpoints, there -> there.process(one.pid()).lock().unlock())) {
       SuspendOptions soon = SuspendOptions.builder().deadline(Duration.ofMillis(100)).build();
       assertThrows(OperationInProgressException.class, () -> checkpoints.suspend(one.pid(), soon));
       suspended = CompletableFuture.supplyAsync(() -> checkpoints.suspend(one.pid()));
@@ -353,17 +354,23 @@ record GpuSlotTest(
   /** In the place of the file that the next record is written to. */
   private Path blockTheRecord() throws IOException {
     Path partial = record().resolveSibling("slot-main.queue.new");
-    await() // a record may just be written
+    await() // a record may just be written, which removes an empty directory
         .atMost(PATIENCE)
         .ignoreExceptionsInstanceOf(FileAlreadyExistsException.class)
-        .until(() -> Files.isDirectory(Files.createDirectory(partial)));
-    Files.createFile(partial.resolve("file"));
+        .ignoreExceptionsInstanceOf(NoSuchFileException.class)
+        .until(
+            () -> {
+              Files.createDirectory(partial);
+              return Files.exists(Files.createFile(partial.resolve("file")));
+            });
     return partial;
   }
 
   private static void unblock(Path partial) throws IOException {
-    Files.delete(partial.resolve("file"));
-    Files.delete(partial);
+    // A record that is just being written would remove the directory once it is empty.
+    Path aside = Files.move(partial, partial.resolveSibling("aside"));
+    Files.delete(aside.resolve("file"));
+    Files.delete(aside);
   }
 
   @Test

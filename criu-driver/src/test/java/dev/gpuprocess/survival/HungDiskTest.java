@@ -137,7 +137,7 @@ class HungDiskTest {
       List<Recovered> found =
           CompletableFuture.supplyAsync(
                   () -> machine.checkpoints().toBuilder().timeouts(TIMEOUTS).build().recover())
-              .get(30, SECONDS);
+              .get(90, SECONDS);
       assertEquals(RecoveryOutcome.SUSPENDED, found.get(0).outcome());
       Objects.requireNonNull(found.get(0).suspended()).resume();
       assertEquals(Optional.empty(), subject.fault());

@@ -94,7 +94,9 @@ class ReleaseKilledTest {
         }
         Workload.await(() -> !isTraced(loader), "the kernel to let go, seed " + seed);
         ReleaseKills.requireTraffic(trainer);
-        assertEquals(before, numbers(loader), "seed " + seed);
+        Workload.await(
+            () -> before.equals(numbers(loader)),
+            "the descriptors %s of %s, seed %s".formatted(before, loader, seed));
       }
 
       assertTrue(killed > LOADERS / 2, "killed %s times, seed %s".formatted(killed, seed));

@@ -13,6 +13,7 @@ import dev.gpuprocess.report.ProcessIdentity;
 import java.io.ByteArrayOutputStream;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
+import java.time.Duration;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.junit.jupiter.api.Tag;
@@ -63,9 +64,12 @@ class DemoTest {
     Matcher pid = Pattern.compile("pid (\\d+) on").matcher(shown());
     assertTrue(pid.find(), this::shown);
     assertTrue(
-        ProcessIdentity.of(Long.parseLong(pid.group(1)))
-            .filter(ProcessIdentity::isAlive)
-            .isEmpty());
+        Await.until(
+            Duration.ofSeconds(60),
+            () ->
+                ProcessIdentity.of(Long.parseLong(pid.group(1)))
+                    .filter(ProcessIdentity::isAlive)
+                    .isEmpty()));
     assertTrue(
         Pattern.compile("^  restore +failed$", Pattern.MULTILINE).matcher(shown()).find(),
         this::shown);
