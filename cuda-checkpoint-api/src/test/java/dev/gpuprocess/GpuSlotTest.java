@@ -334,8 +334,7 @@ record GpuSlotTest(
   @Test
   void suspendByPidWaitsForTheVerbUnderWay() {
     CompletableFuture<CheckpointedProcess> suspended;
-    try (HeldVerb other =
-        HeldVerb.start(checkpoints, there -> there.process(one.pid()).lock().unlock())) {
+    try (HeldVerb other = HeldVerb.start(checkpoints, there -> there.process(one.pid()).lock())) {
       SuspendOptions soon = SuspendOptions.builder().deadline(Duration.ofMillis(100)).build();
       assertThrows(OperationInProgressException.class, () -> checkpoints.suspend(one.pid(), soon));
       suspended = CompletableFuture.supplyAsync(() -> checkpoints.suspend(one.pid()));
