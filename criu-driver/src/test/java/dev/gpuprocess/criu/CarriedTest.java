@@ -104,7 +104,7 @@ class CarriedTest {
             .start();
     ProcessIdentity restored = null;
     try {
-      await().atMost(3, MINUTES).until(() -> count(count) > 0 || !jvm.isAlive());
+      await("the JVM to count").atMost(3, MINUTES).until(() -> count(count) > 0 || !jvm.isAlive());
       assertTrue(jvm.isAlive(), () -> "the JVM ended: " + count(output));
       Path counters = counters(jvm.pid());
       assertEquals(flag.contains("+"), Files.exists(counters));

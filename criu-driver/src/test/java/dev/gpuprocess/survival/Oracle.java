@@ -25,7 +25,6 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
-import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 
 /** Determines the fate of the process of a case, and whether resources leaked. */
@@ -166,9 +165,13 @@ final class Oracle {
   /** A call that was left behind may still remove the half image of its dump, and its entry. */
   private boolean isBeingTidied() {
     return GpuCheckpoints.abandonedCalls() > 0
-        && Stream.concat(
-                SimulatedMachine.names(setup.machine().images()).stream(), entries().stream())
-            .anyMatch(name -> name.endsWith(".partial") || name.endsWith(".half"));
+        && (!halfImages().isEmpty() || entries().stream().anyMatch(name -> name.endsWith(".half")));
+  }
+
+  private List<String> halfImages() {
+    return SimulatedMachine.names(setup.machine().images()).stream()
+        .filter(name -> !name.equals("image"))
+        .toList();
   }
 
   private void lookAround() {
@@ -182,10 +185,7 @@ final class Oracle {
         violations.add("the journal has " + entries() + " after " + recovered);
       }
     }
-    List<String> images = SimulatedMachine.names(setup.machine().images());
-    images.stream()
-        .filter(name -> !name.equals("image"))
-        .forEach(name -> violations.add("a half image is left: " + name));
+    halfImages().forEach(name -> violations.add("a half image is left: " + name));
   }
 
   /** Removes CRIU's log, which the exception names. */

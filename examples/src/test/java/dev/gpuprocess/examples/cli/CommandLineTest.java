@@ -51,8 +51,8 @@ class CommandLineTest {
   /** A pipe takes 64 KiB, or a page where its user has many. */
   private static final int SMALLEST_PIPE = 4096;
 
-  /** For what a program does that was just started, on a busy machine. */
-  private static final Duration JVM_START = Duration.ofMinutes(3);
+  /** A program that was just started needs long on a busy machine. */
+  private static final Duration PATIENCE = Duration.ofMinutes(3);
 
   @TempDir private Path directory;
 
@@ -308,13 +308,13 @@ class CommandLineTest {
             .redirectError(err.toFile())
             .start();
     try (InputStream out = child.getInputStream()) {
-      assertTrue(Await.until(JVM_START, () -> Files.exists(ended)), () -> text(err));
+      assertTrue(Await.until(PATIENCE, () -> Files.exists(ended)), () -> text(err));
       // It must not end before its output is read, and would in a second.
       assertFalse(child.waitFor(1500, TimeUnit.MILLISECONDS));
       assertEquals(
           IntStream.rangeClosed(1, 20000).mapToObj(Integer::toString).toList(),
           new String(out.readAllBytes(), StandardCharsets.UTF_8).lines().toList());
-      assertTrue(child.waitFor(JVM_START.toSeconds(), TimeUnit.SECONDS), () -> text(err));
+      assertTrue(child.waitFor(PATIENCE.toSeconds(), TimeUnit.SECONDS), () -> text(err));
       assertEquals(0, child.exitValue(), () -> text(err));
     } finally {
       child.destroyForcibly();
@@ -331,7 +331,7 @@ class CommandLineTest {
       try (InputStream out = child.getInputStream()) {
         assertEquals('y', out.read(), () -> text(err));
       }
-      assertTrue(child.waitFor(JVM_START.toSeconds(), TimeUnit.SECONDS), () -> text(err));
+      assertTrue(child.waitFor(PATIENCE.toSeconds(), TimeUnit.SECONDS), () -> text(err));
       assertEquals(SIGPIPE_CODE, child.exitValue(), () -> text(err));
     } finally {
       child.destroyForcibly();
@@ -345,7 +345,7 @@ class CommandLineTest {
     for (Counter each : List.of(stuck, other)) {
       // The controller must have exited.
       Process child = program(machine, driver, "suspend", each.pid()).inheritIO().start();
-      assertTrue(child.waitFor(JVM_START.toSeconds(), TimeUnit.SECONDS));
+      assertTrue(child.waitFor(PATIENCE.toSeconds(), TimeUnit.SECONDS));
     }
     driver.faults(Fault.in("cuCheckpointProcessRestore").pid(stuck.pid()).answers(304));
     Call call = Call.of(machine, "recover", "--resume", "--json");
@@ -378,7 +378,7 @@ class CommandLineTest {
             .start();
     try {
       // The journal has an entry before the driver is called.
-      assertTrue(Await.until(JVM_START, () -> isLocking(machine, counter)), () -> text(err));
+      assertTrue(Await.until(PATIENCE, () -> isLocking(machine, counter)), () -> text(err));
       Signal.send("INT", child.pid());
       assertTrue(child.waitFor(40, TimeUnit.SECONDS), () -> text(err));
       assertEquals(SIGINT_CODE, child.exitValue(), () -> text(err));
@@ -398,9 +398,9 @@ class CommandLineTest {
     Process child =
         program(machine, driver, "launch", "--", "yes").redirectError(err.toFile()).start();
     try (InputStream out = child.getInputStream()) {
-      assertTrue(Await.until(JVM_START, () -> available(out) >= SMALLEST_PIPE), () -> text(err));
+      assertTrue(Await.until(PATIENCE, () -> available(out) >= SMALLEST_PIPE), () -> text(err));
       Signal.send("TERM", child.pid());
-      assertTrue(child.waitFor(JVM_START.toSeconds(), TimeUnit.SECONDS), () -> text(err));
+      assertTrue(child.waitFor(PATIENCE.toSeconds(), TimeUnit.SECONDS), () -> text(err));
       assertEquals(SIGTERM_CODE, child.exitValue(), () -> text(err));
     } finally {
       child.destroyForcibly();
@@ -416,7 +416,7 @@ class CommandLineTest {
     Path err = directory.resolve("err");
     try (RandomAccessFile held = new RandomAccessFile(pipe.toFile(), "rw")) {
       Process filling = new ProcessBuilder("yes").redirectOutput(pipe.toFile()).start();
-      assertTrue(Await.until(JVM_START, () -> isWriting(filling)));
+      assertTrue(Await.until(PATIENCE, () -> isWriting(filling)));
       filling.destroyForcibly().waitFor();
       Process child =
           program(machine, driver, "completion")
@@ -424,9 +424,9 @@ class CommandLineTest {
               .redirectOutput(pipe.toFile())
               .start();
       try {
-        assertTrue(Await.until(JVM_START, () -> isWriting(child)), () -> text(err));
+        assertTrue(Await.until(PATIENCE, () -> isWriting(child)), () -> text(err));
         Signal.send("TERM", child.pid());
-        assertTrue(child.waitFor(JVM_START.toSeconds(), TimeUnit.SECONDS), () -> text(err));
+        assertTrue(child.waitFor(PATIENCE.toSeconds(), TimeUnit.SECONDS), () -> text(err));
         assertEquals(SIGTERM_CODE, child.exitValue(), () -> text(err));
       } finally {
         child.destroyForcibly();
