@@ -45,7 +45,7 @@ class SnapshotEndTest {
 
   @TempDir Path directory;
   private Trainer trainer;
-  private Gate gate;
+  private final Gate gate = new Gate();
   private ImageStore store;
   private LaunchedProcess process;
   private RepeatedSnapshots snapshots;
@@ -87,7 +87,6 @@ class SnapshotEndTest {
   void start() {
     RealCriu.assume();
     trainer = new Trainer(directory);
-    gate = new Gate();
     GpuCheckpoints checkpoints =
         trainer.checkpoints.toBuilder()
             .listener(gate)
