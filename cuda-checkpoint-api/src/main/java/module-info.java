@@ -26,6 +26,8 @@ module dev.gpuprocess {
       dev.gpuprocess.criu;
   exports dev.gpuprocess.internal.proc to
       dev.gpuprocess.criu;
+  exports dev.gpuprocess.internal.remote to
+      dev.gpuprocess.criu;
   exports dev.gpuprocess.internal.text to
       dev.gpuprocess.criu;
   exports dev.gpuprocess.internal.time to

@@ -22,6 +22,7 @@ class ArchitectureTest {
           "dev.gpuprocess.image",
           "dev.gpuprocess.internal.linux to dev.gpuprocess.criu",
           "dev.gpuprocess.internal.proc to dev.gpuprocess.criu",
+          "dev.gpuprocess.internal.remote to dev.gpuprocess.criu",
           "dev.gpuprocess.internal.text to dev.gpuprocess.criu",
           "dev.gpuprocess.internal.time to dev.gpuprocess.criu",
           "dev.gpuprocess.options",

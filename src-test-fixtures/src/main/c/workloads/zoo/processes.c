@@ -165,7 +165,7 @@ static void set_attributes(void) {
   must(setrlimit(RLIMIT_CORE, &(struct rlimit){0, 12345678}));
   must(setpriority(PRIO_PROCESS, 0, 7));
   must(prctl(PR_SET_NAME, "attributes"));
-  signal(SIGUSR1, SIG_IGN); /* sent when CRIU ends, who is the parent after a restore */
+  signal(SIGUSR1, SIG_IGN); /* sent when the parent ends */
   must(prctl(PR_SET_PDEATHSIG, SIGUSR1));
   int score = must(open("/proc/self/oom_score_adj", O_WRONLY));
   expect(write(score, "123", 3) == 3);
@@ -187,6 +187,11 @@ static void look_at_attributes(void) {
   expect(strcmp(name, "attributes") == 0);
   int signal = 0;
   must(prctl(PR_GET_PDEATHSIG, &signal));
+  /* set again when CRIU, the parent of a restored root, has exited */
+  for (int wait = 0; signal == 0 && wait < 3000; wait++) {
+    usleep(10000);
+    must(prctl(PR_GET_PDEATHSIG, &signal));
+  }
   expect(signal == SIGUSR1);
   char score[8] = "";
   int file = must(open("/proc/self/oom_score_adj", O_RDONLY));

@@ -4,6 +4,7 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.internal.manifest.ManifestData;
 import dev.gpuprocess.internal.proc.Mount;
+import dev.gpuprocess.internal.proc.Namespaces;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.text.NativePath;
 import dev.gpuprocess.options.DumpOptions;
@@ -52,8 +53,7 @@ public record Isolation(List<Path> mounts) {
     Path process = ProcFs.file(pid);
     try {
       return Files.isSameFile(process.resolve("root"), Path.of("/"))
-          && !Files.readSymbolicLink(process.resolve("ns/mnt"))
-              .equals(Files.readSymbolicLink(ProcFs.self("ns", "mnt")));
+          && Namespaces.of(pid).differs(Namespaces.Kind.MOUNT, Namespaces.ours());
     } catch (IOException unreadable) {
       return false;
     }

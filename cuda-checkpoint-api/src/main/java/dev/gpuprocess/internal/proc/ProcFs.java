@@ -178,6 +178,15 @@ public final class ProcFs {
     return line.isEmpty() ? List.of() : List.of((cut ? line + CUT : line).split("\0"));
   }
 
+  /** Returns the path of the executed file; empty for a process that is gone or not readable. */
+  public static Optional<String> program(long pid) {
+    try {
+      return ProcFile.link(alive(pid).resolve("exe"));
+    } catch (ProcessUnreadableException forbidden) {
+      return Optional.empty();
+    }
+  }
+
   /**
    * Returns whether a process is a CRIU, or a command that runs one. Once CRIU has a request, it
    * may have written that over its arguments, after its name and a colon (setproctitle).

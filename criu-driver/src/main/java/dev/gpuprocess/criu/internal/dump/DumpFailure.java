@@ -127,6 +127,15 @@ final class DumpFailure {
   private GpuCheckpointException exception(TreeOutcome outcome) {
     CriuFailureBuilder builder = builder();
     Throwable thrown = stages.thrown();
+    if (thrown instanceof UnrestorableException unrestorable) {
+      return unsupported(
+          builder,
+          outcome,
+          "CRIU dumps and cannot restore ",
+          "",
+          unrestorable.resources,
+          "start the process without it");
+    }
     if (thrown != null) {
       return builder.thrownByListener(outcome, thrown);
     }
@@ -207,8 +216,6 @@ final class DumpFailure {
     if (resources.isEmpty()) {
       return Optional.empty();
     }
-    String names =
-        resources.stream().map(UnsupportedResource::toString).collect(Collectors.joining(", "));
     String cures =
         resources.stream()
             .flatMap(resource -> Stream.ofNullable(resource.option()))
@@ -216,15 +223,30 @@ final class DumpFailure {
             .map(option -> "set " + option)
             .collect(Collectors.joining(" and "));
     return Optional.of(
-        CriuException.unsupportedResource(
-            builder.message(
-                outcome,
-                "CRIU does not dump " + names + " (" + builder.reason() + ")",
-                cures.isEmpty() ? "let the process close it first" : cures),
-            builder.failure(outcome),
-            builder.criu(),
+        unsupported(
+            builder,
+            outcome,
+            "CRIU does not dump ",
+            " (" + builder.reason() + ")",
             resources,
-            null));
+            cures.isEmpty() ? "let the process close it first" : cures));
+  }
+
+  private static CriuException unsupported(
+      CriuFailureBuilder builder,
+      TreeOutcome outcome,
+      String what,
+      String why,
+      List<UnsupportedResource> resources,
+      String cure) {
+    String names =
+        resources.stream().map(UnsupportedResource::toString).collect(Collectors.joining(", "));
+    return CriuException.unsupportedResource(
+        builder.message(outcome, what + names + why, cure),
+        builder.failure(outcome),
+        builder.criu(),
+        resources,
+        null);
   }
 
   private CriuFailureBuilder builder() {
@@ -267,6 +289,18 @@ final class DumpFailure {
 
     PendingConnectionException(String message, Failure failure, CriuFailure criu) {
       super(message, failure, criu, null);
+    }
+  }
+
+  /** The images are complete, and CRIU could not restore them. */
+  static final class UnrestorableException extends RuntimeException {
+
+    private static final long serialVersionUID = 1L;
+
+    private final transient List<UnsupportedResource> resources;
+
+    UnrestorableException(List<UnsupportedResource> resources) {
+      this.resources = List.copyOf(resources);
     }
   }
 }

@@ -1,5 +1,7 @@
 package dev.gpuprocess.criu.internal.dump;
 
+import dev.gpuprocess.criu.internal.images.ParentDeathSignals;
+import dev.gpuprocess.criu.internal.images.RestoreObstacles;
 import dev.gpuprocess.criu.internal.links.HeldLinks;
 import dev.gpuprocess.criu.internal.linux.Wakeup;
 import dev.gpuprocess.criu.internal.log.CriuFailureBuilder;
@@ -15,6 +17,7 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.Fate;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageException;
+import dev.gpuprocess.error.UnsupportedResource;
 import dev.gpuprocess.image.DumpReport;
 import dev.gpuprocess.internal.linux.CurrentUser;
 import dev.gpuprocess.internal.linux.DurableFiles;
@@ -28,6 +31,7 @@ import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.spi.DumpListener;
 import dev.gpuprocess.spi.DumpRequest;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -143,7 +147,21 @@ public final class DumpOperation {
 
   private void imagesAreComplete() {
     requireReadable();
+    requireRestorable();
     links = HeldLinks.hold(request.images(), root, options);
+  }
+
+  /** Vetoes a dump whose images CRIU could not restore, while the process is still there. */
+  private void requireRestorable() {
+    try {
+      List<UnsupportedResource> obstacles = RestoreObstacles.in(request.images());
+      if (!obstacles.isEmpty()) {
+        throw new DumpFailure.UnrestorableException(obstacles);
+      }
+      ParentDeathSignals.move(request.images());
+    } catch (IOException e) {
+      throw new UncheckedIOException("the images cannot be checked: " + e.getMessage(), e);
+    }
   }
 
   /**

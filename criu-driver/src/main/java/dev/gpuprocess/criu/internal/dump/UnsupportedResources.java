@@ -48,6 +48,7 @@ final class UnsupportedResources {
           kind("Can't open .*mapfile link", handle("mapping")),
           kind("without correspond master peer", name("/dev/pts/")),
           kind("A session leader of .* is outside of its pid namespace", handle("session")),
+          kind("Can't dump nested \\w+ namespace", handle("namespace")),
           kind("send_fds failed", name("anon_inode:[io_uring]")));
 
   private UnsupportedResources() {}

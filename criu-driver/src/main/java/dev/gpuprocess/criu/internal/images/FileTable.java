@@ -70,6 +70,12 @@ final class FileTable {
     return type >= 0 && type < kinds.length ? kinds[type] : Kind.OTHER;
   }
 
+  /** Returns whether the images have a file on a file system under this number. */
+  boolean hasFile(int id) {
+    file_entry file = files.get(id);
+    return file != null && file.hasReg();
+  }
+
   /** Returns the path of an open file; may be empty. */
   String path(int id) {
     file_entry file = files.get(id);

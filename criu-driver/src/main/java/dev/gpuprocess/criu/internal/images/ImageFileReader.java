@@ -20,7 +20,8 @@ import java.util.Optional;
  */
 final class ImageFileReader implements AutoCloseable {
 
-  private static final int COMMON = 0x54564319;
+  /** The first magic number of most files. */
+  static final int COMMON = 0x54564319;
 
   /** Messages can take more than ten times as much space in memory as in a file. */
   private static final long MOST_BYTES = Math.max(4 << 20, Runtime.getRuntime().maxMemory() / 64);
@@ -42,6 +43,10 @@ final class ImageFileReader implements AutoCloseable {
 
     Kind(int magic) {
       this.magic = magic;
+    }
+
+    int magic() {
+      return magic;
     }
   }
 

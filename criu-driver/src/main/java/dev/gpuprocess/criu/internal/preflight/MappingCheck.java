@@ -2,15 +2,13 @@ package dev.gpuprocess.criu.internal.preflight;
 
 import dev.gpuprocess.internal.proc.FileNode;
 import dev.gpuprocess.internal.proc.Mapping;
+import dev.gpuprocess.internal.proc.Namespaces;
+import dev.gpuprocess.internal.proc.Namespaces.Kind;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.report.ProcessIdentity;
-import java.io.IOException;
-import java.nio.file.Files;
-import java.nio.file.Path;
 import java.util.HashSet;
 import java.util.List;
-import java.util.Optional;
 import java.util.Set;
 
 /** The files mapped by the tree. */
@@ -41,16 +39,7 @@ final class MappingCheck {
     this.findings = findings;
     this.limit = limit;
     this.removed = removed;
-    this.ownIpcNamespace =
-        !ipcNamespace(ProcFs.file(root.pid())).equals(ipcNamespace(ProcFs.self()));
-  }
-
-  private static Optional<String> ipcNamespace(Path process) {
-    try {
-      return Optional.of(Files.readSymbolicLink(process.resolve("ns/ipc")).toString());
-    } catch (IOException goneOrForbidden) {
-      return Optional.empty();
-    }
+    this.ownIpcNamespace = Namespaces.of(root.pid()).differs(Kind.IPC, Namespaces.ours());
   }
 
   /** Checks a file that is mapped in pieces only once. */

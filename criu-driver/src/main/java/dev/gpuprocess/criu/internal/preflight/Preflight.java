@@ -11,12 +11,16 @@ import dev.gpuprocess.report.Finding.Severity;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.util.List;
 
-/** Examines a process tree for what CRIU would refuse to dump. Does not touch the tree. */
+/**
+ * Examines a process tree for what CRIU would refuse to dump, or could not restore. Does not touch
+ * the tree.
+ */
 public final class Preflight {
 
   private final FindingCollector findings = new FindingCollector();
   private final WorkLimit limit;
   private final TaskCheck tasks;
+  private final NamespaceCheck namespaces;
   private final DescriptorCheck descriptors;
   private final MappingCheck mappings;
   private final List<Integer> tree;
@@ -26,6 +30,7 @@ public final class Preflight {
     tree = ProcFs.tree(root.pid());
     RemovedFileCheck removed = new RemovedFileCheck(findings, options);
     tasks = new TaskCheck(findings, root);
+    namespaces = new NamespaceCheck(findings, options, root);
     descriptors = new DescriptorCheck(findings, limit, options, removed, root, tree);
     mappings = new MappingCheck(findings, limit, removed, root);
   }
@@ -69,6 +74,7 @@ public final class Preflight {
       limit.check();
       try {
         tasks.look(pid);
+        namespaces.look(pid);
         descriptors.look(pid);
         mappings.look(pid);
       } catch (ProcessUnreadableException e) {

@@ -14,6 +14,8 @@ final class TaskCheck {
   /** What the kernel shows for a session that has no pid in a pid namespace. */
   private static final String OUTSIDE = "0";
 
+  private static final String MEMFD = "/memfd:";
+
   private final FindingCollector findings;
   private final ProcessIdentity root;
 
@@ -45,6 +47,7 @@ final class TaskCheck {
           "dump from a process outside the tree");
     }
     lookAtFirstThread(pid);
+    lookAtProgram(pid);
     lookAtTracers(pid);
   }
 
@@ -59,6 +62,19 @@ final class TaskCheck {
                     "its first thread",
                     "has ended while others go on, and CRIU cannot dump such a process",
                     "let the main thread of the program wait for the others"));
+  }
+
+  /** CRIU stores the name of the program's file, and a memfd has none that it can open. */
+  private void lookAtProgram(int pid) {
+    ProcFs.program(pid)
+        .filter(program -> program.startsWith(MEMFD))
+        .ifPresent(
+            program ->
+                findings.problem(
+                    new ResourceRef(pid, "program", program),
+                    program,
+                    "is memory (memfd_create) that was executed, and CRIU cannot restore such a process",
+                    "start the program from a file on a disk or a tmpfs"));
   }
 
   private void lookAtSession(int pid) {

@@ -353,6 +353,7 @@ public final class RestoreOperation {
       throw builder(result)
           .general(new TreeOutcome(Fate.UNKNOWN, "although CRIU says it went well"), null);
     }
+    new ParentDeathRestore(request.images(), subject).run(root, request.asChild());
     return Statistics.restore(request.work(), root);
   }
 

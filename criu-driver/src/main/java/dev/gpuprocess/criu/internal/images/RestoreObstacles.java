@@ -1,0 +1,92 @@
+package dev.gpuprocess.criu.internal.images;
+
+import dev.gpuprocess.criu.internal.images.ImageFileReader.Kind;
+import dev.gpuprocess.criu.proto.Images.inventory_entry;
+import dev.gpuprocess.criu.proto.Images.mm_entry;
+import dev.gpuprocess.criu.proto.Images.pstree_entry;
+import dev.gpuprocess.criu.proto.Images.task_kobj_ids_entry;
+import dev.gpuprocess.error.UnsupportedResource;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+
+/**
+ * Finds what CRIU wrote and cannot restore: a user namespace of a root that is not a container with
+ * mounts and pids of its own, a mount or network namespace of a child whose root has none of its
+ * own, and an executed memfd. The preflight finds the same in {@code /proc}, as far as this user
+ * may read it there.
+ */
+public final class RestoreObstacles {
+
+  private final Path images;
+  private final task_kobj_ids_entry criu;
+  private final List<UnsupportedResource> found = new ArrayList<>();
+
+  private RestoreObstacles(Path images) throws IOException {
+    this.images = images;
+    this.criu =
+        ImageFileReader.only(
+                images.resolve("inventory.img"), Kind.INVENTORY, inventory_entry.parser())
+            .getRootIds();
+  }
+
+  /**
+   * Reads complete images.
+   *
+   * @param images the directory
+   * @return what prevents a restore; the pids are those of the images
+   * @throws IOException when a file is missing, cut off or altered
+   */
+  public static List<UnsupportedResource> in(Path images) throws IOException {
+    RestoreObstacles obstacles = new RestoreObstacles(images);
+    obstacles.look();
+    return List.copyOf(obstacles.found);
+  }
+
+  private void look() throws IOException {
+    FileTable files = new FileTable(images);
+    task_kobj_ids_entry root = null;
+    for (pstree_entry entry :
+        ImageFileReader.all(images.resolve("pstree.img"), Kind.PSTREE, pstree_entry.parser())) {
+      int pid = entry.getPid();
+      Path memory = images.resolve("mm-" + pid + ".img");
+      Path file = images.resolve("ids-" + pid + ".img");
+      if (!Files.exists(memory) || !Files.exists(file)) {
+        continue; // a zombie
+      }
+      task_kobj_ids_entry ids = ImageFileReader.only(file, Kind.IDS, task_kobj_ids_entry.parser());
+      if (root == null) {
+        root = ids;
+        lookAtRoot(pid, ids);
+      }
+      lookAtChild(pid, ids, root);
+      int program = ImageFileReader.only(memory, Kind.MM, mm_entry.parser()).getExeFileId();
+      if (!files.hasFile(program)) {
+        add(pid, "program", "a program without a file, such as a memfd");
+      }
+    }
+  }
+
+  private void lookAtRoot(int pid, task_kobj_ids_entry root) {
+    boolean isContainer =
+        root.getMntNsId() != criu.getMntNsId() && root.getPidNsId() != criu.getPidNsId();
+    if (root.getUserNsId() != criu.getUserNsId() && !isContainer) {
+      add(pid, "namespace user", "a user namespace of its own");
+    }
+  }
+
+  private void lookAtChild(int pid, task_kobj_ids_entry ids, task_kobj_ids_entry root) {
+    if (ids.getMntNsId() != root.getMntNsId() && root.getMntNsId() == criu.getMntNsId()) {
+      add(pid, "namespace mnt", "a mount namespace that the root does not share");
+    }
+    if (ids.getNetNsId() != root.getNetNsId() && root.getNetNsId() == criu.getNetNsId()) {
+      add(pid, "namespace net", "a network namespace that the root does not share");
+    }
+  }
+
+  private void add(int pid, String handle, String name) {
+    found.add(new UnsupportedResource(pid, handle, name, null));
+  }
+}

@@ -1,0 +1,207 @@
+package dev.gpuprocess.criu;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.gpuprocess.contract.RequiresCriu;
+import dev.gpuprocess.contract.RequiresRoot;
+import dev.gpuprocess.contract.Workload;
+import dev.gpuprocess.error.CriuException;
+import dev.gpuprocess.error.Fate;
+import dev.gpuprocess.fixtures.Command;
+import dev.gpuprocess.internal.proc.Namespaces;
+import dev.gpuprocess.internal.proc.Namespaces.Kind;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.options.RestoreOptions;
+import dev.gpuprocess.report.Finding;
+import dev.gpuprocess.report.ProcessIdentity;
+import java.nio.file.Path;
+import java.util.EnumSet;
+import java.util.List;
+import java.util.Set;
+import java.util.stream.Collectors;
+import org.junit.jupiter.api.Assumptions;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** What CRIU dumps and cannot restore is refused while the process runs, or restored. */
+@RequiresCriu
+@RequiresRoot("makes namespaces")
+class RestorableTreeTest {
+
+  private static final String WAIT = "sleep 1000 while 1";
+
+  @TempDir Path directory;
+
+  private static List<Finding> problems(Workload tree) {
+    return new RpcCriuDriver()
+        .preflight(tree.identity(), DumpOptions.ofDefaults()).stream()
+            .filter(Finding::isProblem)
+            .toList();
+  }
+
+  private static List<String> handles(List<Finding> findings) {
+    return findings.stream().map(Finding::subject).toList();
+  }
+
+  private CriuException refusedDump(Workload tree) {
+    DumpDirectories site = DumpDirectories.in(directory.resolve("site"), new RpcCriuDriver());
+    CriuException refused =
+        assertThrows(
+            CriuException.class, () -> site.dump(tree.identity(), DumpOptions.ofDefaults()));
+    assertEquals(CriuException.Reason.UNSUPPORTED_RESOURCE, refused.reason(), refused::toString);
+    assertEquals(Fate.RUNNING_AGAIN, refused.failure().fate(), refused::toString);
+    assertTrue(tree.identity().isAlive());
+    return refused;
+  }
+
+  private static Set<Kind> ownKinds(Workload root) {
+    Namespaces ofRoot = Namespaces.of(root.pid());
+    return ProcFs.descendants(root.pid()).stream()
+        .flatMap(pid -> Namespaces.of(pid).differences(ofRoot).stream())
+        .collect(Collectors.toCollection(() -> EnumSet.noneOf(Kind.class)));
+  }
+
+  private static void endAll(Workload root) {
+    ProcFs.descendants(root.pid()).stream()
+        .flatMap(pid -> ProcessIdentity.of(pid).stream())
+        .forEach(Workload::end);
+    root.close();
+  }
+
+  /** CRIU dumps the first two and cannot restore them; the others it refuses without a cure. */
+  @Test
+  void childInNamespaceOfItsOwn_isRefused() {
+    String children =
+        List.of("mount", "net", "ipc", "uts", "cgroup", "time", "user").stream()
+            .map("unshare --%s sleep 1000 & "::formatted)
+            .collect(Collectors.joining());
+    Workload root =
+        Workload.of("setsid", "sh", "-c", children + "unshare --pid --fork sleep 1000 & wait");
+    try {
+      Set<Kind> kinds =
+          EnumSet.of(Kind.MOUNT, Kind.NETWORK, Kind.IPC, Kind.UTS, Kind.CGROUP, Kind.PID);
+      Workload.await(() -> ownKinds(root).containsAll(kinds), "the children");
+      List<Finding> problems = problems(root);
+      for (Kind kind : kinds) {
+        assertEquals(
+            1,
+            problems.stream()
+                .filter(each -> each.subject().endsWith("namespace " + kind.link()))
+                .filter(each -> each.what().contains("not that of the root of the tree, process "))
+                .filter(each -> each.cure().contains("as the root of a tree of its own"))
+                .count(),
+            () -> kind + ": " + problems);
+      }
+      assertTrue(
+          problems.stream().anyMatch(each -> each.subject().endsWith("namespace pid_for_children")),
+          problems::toString);
+    } finally {
+      endAll(root);
+    }
+  }
+
+  /** Without the preflight the images show it, before CRIU may kill anything. */
+  @Test
+  void imagesThatCannotBeRestored_areRefusedAtTheDump() {
+    Workload root = Workload.of("setsid", "sh", "-c", "unshare --net sleep 1000; wait");
+    try {
+      Workload.await(() -> ownKinds(root).contains(Kind.NETWORK), "the child");
+      CriuException refused = refusedDump(root);
+      String text = String.valueOf(refused.getMessage());
+      assertTrue(text.contains("CRIU dumps and cannot restore namespace net of process "), text);
+    } finally {
+      endAll(root);
+    }
+  }
+
+  @Test
+  void rootInUserNamespaceOfItsOwn_isRefused() {
+    Assumptions.assumeTrue(
+        Command.of("unshare", "--user", "--map-root-user", "true").run().exit() == 0,
+        "this machine has no user namespaces");
+    try (Workload root =
+        Workload.of("setsid", "unshare", "--user", "--map-root-user", "perl", "-e", WAIT)) {
+      Workload.await(
+          () -> Namespaces.of(root.pid()).differs(Kind.USER, Namespaces.ours()), "the namespace");
+      List<Finding> problems = problems(root);
+      assertEquals(1, problems.size(), problems::toString);
+      assertTrue(problems.get(0).subject().endsWith("namespace user"), problems::toString);
+    }
+  }
+
+  @Test
+  void threadInNamespaceOfItsOwn_isRefused() {
+    String thread =
+        "use threads; threads->create(sub { syscall 272, 0x40000000; sleep 1000 })->join";
+    Assumptions.assumeTrue(
+        Command.of("perl", "-Mthreads", "-e", "1").run().exit() == 0, "no threads");
+    try (Workload root = Workload.of("setsid", "perl", "-e", thread)) {
+      Workload.await(() -> !problems(root).isEmpty(), "the thread");
+      List<Finding> problems = problems(root);
+      assertTrue(
+          problems.get(0).what().contains("its network namespace net:["), problems::toString);
+      assertEquals(1, handles(problems).size(), problems::toString);
+    }
+  }
+
+  /** {@code 319} is memfd_create. */
+  @Test
+  void programInMemory_isRefused() {
+    String program =
+        """
+        my $name = "prog"; my $fd = syscall 319, $name, 0;
+        open my $out, '>&=', $fd; open my $in, '<', '/bin/sleep'; local $/;
+        binmode $out; print {$out} <$in>; $out->flush; exec {"/proc/$$/fd/$fd"} 'sleep', '1000';
+        """;
+    try (Workload root = Workload.of("setsid", "perl", "-MIO::Handle", "-e", program)) {
+      Workload.await(
+          () -> ProcFs.program(root.pid()).orElse("").startsWith("/memfd:"), "the program");
+      List<Finding> problems = problems(root);
+      assertTrue(
+          handles(problems).stream().anyMatch(each -> each.contains("program /memfd:prog")),
+          problems::toString);
+      CriuException refused = refusedDump(root);
+      assertTrue(String.valueOf(refused.getMessage()).contains("program"), refused::toString);
+    }
+  }
+
+  /** The parent of a restored root is CRIU, which exits; that of a child is in the tree. */
+  @Test
+  void parentDeathSignal_doesNotEndTheRestoredRoot() {
+    Assumptions.assumeTrue(
+        Command.of("setpriv", "--pdeathsig", "KILL", "true").run().exit() == 0, "no setpriv");
+    Workload root =
+        Workload.of(
+            "setsid",
+            "setpriv",
+            "--pdeathsig",
+            "KILL",
+            "sh",
+            "-c",
+            "setpriv --pdeathsig KILL sleep 1000; wait");
+    Workload.await(
+        () ->
+            ProcFs.descendants(root.pid()).stream()
+                .anyMatch(
+                    pid ->
+                        ProcFs.commandLine(pid).contains("1000")
+                            && ProcFs.commandLine(pid).get(0).equals("sleep")),
+        "the child");
+    int child = ProcFs.descendants(root.pid()).get(0);
+    try {
+      DumpDirectories site = DumpDirectories.in(directory.resolve("site"), new RpcCriuDriver());
+      site.dump(root.identity(), DumpOptions.ofDefaults());
+      ProcessIdentity restored = site.restore(root.pid(), RestoreOptions.ofDefaults()).process();
+      // CRIU has exited: the signal would be here now.
+      assertTrue(restored.isAlive());
+      ProcessIdentity ofChild = ProcessIdentity.of(child).orElseThrow();
+      Workload.end(restored);
+      Workload.await(() -> !ofChild.isAlive(), "the child to get its signal");
+    } finally {
+      endAll(root);
+    }
+  }
+}
