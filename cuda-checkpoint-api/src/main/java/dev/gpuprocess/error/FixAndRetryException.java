@@ -76,6 +76,12 @@ public class FixAndRetryException extends GpuCheckpointException {
     /** The process is stopped, traced or frozen, so that a driver call on it would hang. */
     PROCESS_STOPPED,
 
+    /**
+     * The machine, or the control group of the process, has too little host memory for its GPU
+     * memory, so that the kernel could kill it. Nothing was checkpointed.
+     */
+    HOST_MEMORY,
+
     /** The state directory cannot be used. */
     STATE_DIRECTORY,
 

@@ -151,7 +151,7 @@ public final class FrozenGroup implements AutoCloseable {
   }
 
   /** A group is busy until the last of its tasks has been torn down. */
-  private static void remove(Path group) throws IOException {
+  static void remove(Path group) throws IOException {
     long end = System.nanoTime() + PATIENCE_NANOS;
     while (true) {
       try {

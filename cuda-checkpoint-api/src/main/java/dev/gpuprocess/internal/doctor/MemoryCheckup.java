@@ -2,22 +2,17 @@ package dev.gpuprocess.internal.doctor;
 
 import dev.gpuprocess.cuda.GpuMap;
 import dev.gpuprocess.internal.context.EngineContext;
+import dev.gpuprocess.internal.engine.HostMemoryCheck;
 import dev.gpuprocess.internal.memory.DriverHook;
-import dev.gpuprocess.internal.proc.ControlGroup;
-import dev.gpuprocess.internal.proc.HostMemory;
 import dev.gpuprocess.internal.reservation.GpuMemoryCheck;
 import dev.gpuprocess.internal.reservation.GpuMemoryRefusal;
 import dev.gpuprocess.internal.state.GpuUsage;
 import dev.gpuprocess.internal.state.Journal;
 import dev.gpuprocess.internal.state.JournalEntry;
-import dev.gpuprocess.internal.text.Bytes;
 import dev.gpuprocess.report.ProcessIdentity;
-import java.io.IOException;
-import java.io.UncheckedIOException;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
-import java.util.OptionalLong;
 
 /** Checks the GPU memory of a process, and whether a suspend or resume has memory for it. */
 final class MemoryCheckup {
@@ -81,15 +76,14 @@ final class MemoryCheckup {
       return;
     }
     checkup.ok("GPU memory", "it holds " + held);
-    lookAtHost(bytes);
-    boolean prepared = isPrepared(bytes);
-    OptionalLong limit = ControlGroup.memoryRoom(process.pid());
-    if (!prepared && limit.isPresent() && limit.getAsLong() < bytes) {
-      checkup.problem(
-          "memory limit",
-          "its control group allows %s more, and its GPU memory needs more: the kernel would kill it"
-              .formatted(Bytes.text(limit.getAsLong())),
-          "raise memory.max of its control group before the suspend");
+    if (!isPrepared(bytes)) {
+      HostMemoryCheck.obstacle(Map.of(process, bytes))
+          .ifPresent(
+              why ->
+                  checkup.problem(
+                      "memory limit",
+                      why + ": a suspend is refused, as the kernel could kill the process",
+                      "free memory, or raise the memory limit of its control group"));
     }
   }
 
@@ -111,21 +105,6 @@ final class MemoryCheckup {
                 .map(why -> "memory that the driver maps and CRIU dumps: " + why)
                 .orElse("host memory that is prepared, and from there into an image"));
     return memory.isEmpty();
-  }
-
-  private void lookAtHost(long bytes) {
-    try {
-      long room = HostMemory.read(HostMemory.FILE).room();
-      if (room < bytes) {
-        checkup.problem(
-            "host memory",
-            "%s are free, and its GPU memory needs more: the kernel would kill a process"
-                .formatted(Bytes.text(room)),
-            "free some memory before the suspend");
-      }
-    } catch (IOException e) {
-      throw new UncheckedIOException(e);
-    }
   }
 
   private GpuUsage heldNow() {

@@ -238,7 +238,8 @@ public final class Resumption {
     if (process.context.driverHook() && DividedCopy.isWorthwhile(bytes)) {
       try (HostMemoryPool.Copies copies = process.context.hostMemory().copying(1)) {
         int processes = Math.max(members.size(), copies.underWay());
-        return DividedCopy.during(process.identity, PreparedMemory.NONE, processes, false, restore)
+        return DividedCopy.during(
+                process.identity, PreparedMemory.NONE, processes, false, restore, restore)
             .note();
       }
     }

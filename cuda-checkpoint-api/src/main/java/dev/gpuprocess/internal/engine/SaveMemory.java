@@ -1,12 +1,15 @@
 package dev.gpuprocess.internal.engine;
 
 import dev.gpuprocess.cuda.GpuReading;
+import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.memory.DividedCopy;
+import dev.gpuprocess.internal.memory.DriverHook;
 import dev.gpuprocess.internal.pool.HostMemoryPool;
 import dev.gpuprocess.internal.pool.PreparedMemory;
 import dev.gpuprocess.internal.state.GpuUsage;
 import dev.gpuprocess.internal.text.Bytes;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
@@ -33,6 +36,8 @@ final class SaveMemory implements AutoCloseable {
   private final EngineContext context;
   private final Map<TrackedProcess, PreparedMemory> prepared = new HashMap<>();
   private final HostMemoryPool.Copies copies;
+
+  /** Why no memory could be prepared, or empty. */
   private String missing = "";
 
   private SaveMemory(EngineContext context, int copies) {
@@ -40,34 +45,59 @@ final class SaveMemory implements AutoCloseable {
     this.copies = context.hostMemory().copying(copies);
   }
 
-  /** Takes host memory for the members whose GPU memory is known and large enough. */
+  /**
+   * Takes host memory for the members whose GPU memory is known and large enough, and checks that
+   * there is memory for the save areas of the others.
+   *
+   * @throws dev.gpuprocess.error.FixAndRetryException if there is not
+   */
   static SaveMemory take(TreeOperation operation) {
     EngineContext context = operation.tree().context;
-    if (!context.driverHook()) {
-      return new SaveMemory(context, 0);
-    }
     Optional<GpuReading> gpus = context.inventory().read();
     int copies = 0;
+    Map<TrackedProcess, Long> held = new LinkedHashMap<>();
     Map<TrackedProcess, Long> needs = new LinkedHashMap<>();
     for (ProcessOperation each : operation.members()) {
-      long held = GpuUsage.of(each.process().pid(), gpus).bytes();
-      if (DividedCopy.isWorthwhile(held)) {
+      long bytes = GpuUsage.of(each.process().pid(), gpus).bytes();
+      boolean isDivided = context.driverHook() && DividedCopy.isWorthwhile(bytes);
+      if (isDivided) {
         copies++;
-        if (held > 0) {
-          needs.put(each.process(), held + BESIDE);
-        }
+      }
+      if (bytes > 0) {
+        held.put(each.process(), bytes);
+      }
+      if (bytes > 0 && isDivided) {
+        needs.put(each.process(), bytes + BESIDE);
       }
     }
     SaveMemory memory = new SaveMemory(context, copies);
-    if (context.hostMemory().isUsed() && !needs.isEmpty()) {
-      try {
+    try {
+      if (context.hostMemory().isUsed() && !needs.isEmpty()) {
         operation.members().get(0).steps().runNoted("prepare", 0, () -> memory.take(needs));
-      } catch (RuntimeException | Error e) {
-        memory.close();
-        throw e;
       }
+      memory.requireRoom(held, operation);
+    } catch (RuntimeException | Error e) {
+      memory.close();
+      throw e;
     }
     return memory;
+  }
+
+  private void requireRoom(Map<TrackedProcess, Long> held, TreeOperation operation) {
+    Map<ProcessIdentity, Long> own = new LinkedHashMap<>();
+    held.forEach(
+        (process, bytes) -> {
+          if (!prepared.containsKey(process) || isUnhookable(process.identity, bytes)) {
+            own.put(process.identity, bytes);
+          }
+        });
+    HostMemoryCheck.require(own, missing, operation.failure(null, null));
+  }
+
+  /** A hook is looked for only if it matters, since that takes milliseconds. */
+  private static boolean isUnhookable(ProcessIdentity process, long bytes) {
+    return HostMemoryCheck.obstacle(Map.of(process, bytes)).isPresent()
+        && DriverHook.obstacle(process).isPresent();
   }
 
   private String take(Map<TrackedProcess, Long> needs) {
@@ -81,7 +111,7 @@ final class SaveMemory implements AutoCloseable {
       return "%s of host memory".formatted(Bytes.text(all));
     } catch (IOException e) {
       LOG.info("no host memory is prepared", e);
-      missing = ", as none could be made: " + e.getMessage();
+      missing = String.valueOf(e.getMessage());
       return "no host memory: " + e.getMessage();
     }
   }
@@ -98,10 +128,23 @@ final class SaveMemory implements AutoCloseable {
       return "";
     }
     PreparedMemory own = prepared.getOrDefault(process, PreparedMemory.NONE);
+    // Without the hook the driver does not use the prepared memory.
+    Runnable alone =
+        () -> {
+          HostMemoryCheck.require(
+              Map.of(process.identity, process.held().bytes()),
+              missing,
+              member.failure(null, ProcessState.LOCKED));
+          checkpoint.run();
+        };
     DividedCopy.Outcome outcome =
-        DividedCopy.during(process.identity, own, Math.max(1, copies.underWay()), true, checkpoint);
+        DividedCopy.during(
+            process.identity, own, Math.max(1, copies.underWay()), true, checkpoint, alone);
     process.recordSavedRanges(outcome.areas());
-    return outcome.note() + (own.files().isEmpty() ? missing : "");
+    return outcome.note()
+        + (own.files().isEmpty() && !missing.isEmpty()
+            ? ", as none could be made: " + missing
+            : "");
   }
 
   @Override

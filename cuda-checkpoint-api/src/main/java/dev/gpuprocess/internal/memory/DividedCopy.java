@@ -59,9 +59,15 @@ public final class DividedCopy {
    * @param processes how many processes are copied at the same time
    * @param saves whether the call is a checkpoint, and not a restore
    * @param call the driver's, on this thread; it has its own deadline
+   * @param alone the same call, if the driver copies without a hook
    */
   public static Outcome during(
-      ProcessIdentity process, PreparedMemory memory, int processes, boolean saves, Runnable call) {
+      ProcessIdentity process,
+      PreparedMemory memory,
+      int processes,
+      boolean saves,
+      Runnable call,
+      Runnable alone) {
     long began = System.nanoTime();
     DriverHook hook;
     int threads = threads(process.pid(), processes);
@@ -69,7 +75,7 @@ public final class DividedCopy {
       hook = DriverHook.set(process, memory.files(), threads, saves);
     } catch (UntraceableException | IOException | ProcessUnreadableException e) {
       LOG.info("process {}: its driver copies on one thread", process.pid(), e);
-      call.run();
+      alone.run();
       return new Outcome("copied by the driver's own thread: " + e.getMessage(), List.of());
     }
     LOG.debug("process {}: hook set in {} us", process.pid(), microsSince(began));

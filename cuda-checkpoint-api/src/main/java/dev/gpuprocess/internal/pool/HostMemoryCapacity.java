@@ -40,6 +40,20 @@ final class HostMemoryCapacity {
       if (status.room() < bytes) {
         return lacks(directory.toString(), status.room(), bytes);
       }
+      return shortage(bytes, memory);
+    } catch (IOException e) {
+      return Optional.of(String.valueOf(e.getMessage()));
+    }
+  }
+
+  /** Returns why there is too little memory, wherever the files will be. */
+  static Optional<String> shortage(long bytes) {
+    return shortage(bytes, HostMemory.FILE);
+  }
+
+  /** Returns why the machine, or the control group of this JVM, has too little memory. */
+  private static Optional<String> shortage(long bytes, Path memory) {
+    try {
       long needed = bytes + SPARE_BYTES;
       long available = HostMemory.read(memory).available();
       if (available < needed) {

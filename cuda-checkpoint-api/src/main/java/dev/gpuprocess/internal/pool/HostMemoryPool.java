@@ -15,6 +15,7 @@ import java.util.Deque;
 import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.locks.ReentrantLock;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -40,6 +41,9 @@ public final class HostMemoryPool implements AutoCloseable {
 
   private static final String NO_PLACE =
       "this user may not mount a tmpfs of huge pages, and /dev/shm has no huge pages: set a directory with GpuCheckpoints.Builder.hostMemory";
+
+  /** Held by threads that make memory, for all pools of this JVM. */
+  private static final ReentrantLock MAKING = new ReentrantLock();
 
   private final HostMemory wanted;
   private final Deque<NamelessFile> ready = new ArrayDeque<>();
@@ -71,7 +75,7 @@ public final class HostMemoryPool implements AutoCloseable {
     if (place.isPresent()) {
       return HostMemoryCapacity.obstacle(place.get(), bytes);
     }
-    return HugeTmpfs.mayBeMounted() ? Optional.empty() : Optional.of(NO_PLACE);
+    return HugeTmpfs.mayBeMounted() ? HostMemoryCapacity.shortage(bytes) : Optional.of(NO_PLACE);
   }
 
   /** Returns the directory for the files; empty without one, or if host memory is switched off. */
@@ -138,7 +142,21 @@ public final class HostMemoryPool implements AutoCloseable {
     }
   }
 
+  /** One suspend after the other: each is to see the memory that the others have made. */
   private static void make(Path directory, List<NamelessFile> files) throws IOException {
+    try {
+      MAKING.lockInterruptibly();
+    } catch (InterruptedException e) {
+      throw new InterruptedIOException("interrupted");
+    }
+    try {
+      makeAlone(directory, files);
+    } finally {
+      MAKING.unlock();
+    }
+  }
+
+  private static void makeAlone(Path directory, List<NamelessFile> files) throws IOException {
     requireCapacity(directory, files.stream().mapToLong(NamelessFile::bytes).sum());
     List<NamelessFile.Pages> mapped = new ArrayList<>();
     try (IoExecutor threads = IoExecutor.copying()) {

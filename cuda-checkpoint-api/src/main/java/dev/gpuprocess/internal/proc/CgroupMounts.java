@@ -5,6 +5,8 @@ import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Optional;
+import java.util.function.Predicate;
+import java.util.stream.Stream;
 
 /**
  * The mounts of control group hierarchies that a process sees.
@@ -18,11 +20,6 @@ record CgroupMounts(List<Mount> mounts) {
     return new CgroupMounts(Mount.ours());
   }
 
-  /** Returns the mount point of cgroup version 2; empty where it is not mounted. */
-  Optional<Path> unified() {
-    return mounts.stream().filter(CgroupMounts::isUnified).map(Mount::point).findFirst();
-  }
-
   /**
    * Finds the directory of a group of version 2.
    *
@@ -30,19 +27,45 @@ record CgroupMounts(List<Mount> mounts) {
    * @return empty when no mount shows it
    */
   Optional<Path> unified(String group) {
-    return mounts.stream()
-        .filter(CgroupMounts::isUnified)
-        .flatMap(mount -> directory(mount, group).stream())
-        .findFirst();
+    return groupsUpwards(CgroupMounts::isUnified, group).stream().findFirst();
   }
 
-  /** The same for the freezer of version 1. */
-  Optional<Path> freezer(String group) {
-    return mounts.stream()
-        .filter(mount -> mount.type().equals("cgroup"))
-        .filter(mount -> Arrays.asList(mount.options().split(",")).contains("freezer"))
-        .flatMap(mount -> directory(mount, group).stream())
-        .findFirst();
+  /**
+   * Finds the directory of a group of version 1.
+   *
+   * @param controller such as {@code freezer} or {@code memory}
+   * @param group as in {@code /proc/PID/cgroup}
+   * @return empty when no mount shows it
+   */
+  Optional<Path> legacy(String controller, String group) {
+    return groupsUpwards(mount -> isLegacy(mount, controller), group).stream().findFirst();
+  }
+
+  /** Returns the directories of a group of version 2 and of the groups above that a mount shows. */
+  List<Path> unifiedUpwards(String group) {
+    return groupsUpwards(CgroupMounts::isUnified, group);
+  }
+
+  /** Returns the directories of a group of version 1 and of the groups above. */
+  List<Path> legacyUpwards(String controller, String group) {
+    return groupsUpwards(mount -> isLegacy(mount, controller), group);
+  }
+
+  private List<Path> groupsUpwards(Predicate<Mount> hierarchy, String group) {
+    for (Mount mount : mounts) {
+      Optional<Path> directory = hierarchy.test(mount) ? directory(mount, group) : Optional.empty();
+      if (directory.isPresent()) {
+        return Stream.iterate(
+                directory.get(), at -> at != null && at.startsWith(mount.point()), Path::getParent)
+            .toList();
+      }
+    }
+    return List.of();
+  }
+
+  private static boolean isLegacy(Mount mount, String controller) {
+    return mount.type().equals("cgroup")
+        && Arrays.asList(mount.options().split(",")).contains(controller);
   }
 
   private static boolean isUnified(Mount mount) {

@@ -1,101 +1,119 @@
 package dev.gpuprocess.internal.proc;
 
-import dev.gpuprocess.internal.text.NativePath;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
-import java.util.Optional;
 import java.util.OptionalDouble;
 import java.util.OptionalLong;
-import java.util.regex.Matcher;
-import java.util.regex.Pattern;
-import java.util.stream.Stream;
 
-/** The control group of a process (version 2). */
+/** The control groups of a process, of version 1 and 2, which a machine may have at once. */
 public final class ControlGroup {
 
-  private static final Pattern UNIFIED = Pattern.compile("(?md)^0::(/.*)$");
-  private static final Pattern CACHE = Pattern.compile("(?md)^(?:in)?active_file (\\d+)$");
+  private static final String UNIFIED = "0::";
 
   private ControlGroup() {}
 
   /**
-   * Returns how much more memory a process can use before the limit of its group, or of a group
-   * above, makes the kernel kill a process.
+   * Returns the memory limits of the groups of a process and of the groups above.
+   *
+   * @param pid the process
+   * @return empty when no limit can be seen
+   */
+  public static List<MemoryLimit> memoryLimits(long pid) {
+    return memoryLimits(CgroupMounts.ours(), groups(pid));
+  }
+
+  /**
+   * Finds the limits.
+   *
+   * @param groups the content of {@code /proc/PID/cgroup}
+   */
+  static List<MemoryLimit> memoryLimits(CgroupMounts mounts, String groups) {
+    List<MemoryLimit> limits = new ArrayList<>();
+    for (Path each : unified(mounts, groups)) {
+      MemoryLimit.unified(each).ifPresent(limits::add);
+    }
+    for (Path each : legacy(mounts, groups, "memory")) {
+      MemoryLimit.legacy(each).ifPresent(limits::add);
+    }
+    return limits;
+  }
+
+  /**
+   * Returns how much more memory a process can use before the limit of a group makes the kernel
+   * swap, or kill a process.
    *
    * @param pid the process
    * @return bytes, not counting page cache; empty when no limit can be seen
    */
   public static OptionalLong memoryRoom(long pid) {
-    return memoryRoom(directories(pid));
-  }
-
-  static OptionalLong memoryRoom(Path root, String group) {
-    return memoryRoom(upwards(root, root.resolve(NativePath.of(group.substring(1)))));
-  }
-
-  private static OptionalLong memoryRoom(List<Path> directories) {
-    return directories.stream().flatMapToLong(directory -> ownRoom(directory).stream()).min();
-  }
-
-  /** Returns the directories of its group and the groups above; none where they are not visible. */
-  private static List<Path> directories(long pid) {
-    Matcher group = UNIFIED.matcher(ProcFs.read(pid, "cgroup").orElse(""));
-    if (!group.find()) {
-      return List.of();
-    }
-    CgroupMounts mounts = CgroupMounts.ours();
-    Optional<Path> root = mounts.unified();
-    Optional<Path> directory = mounts.unified(group.group(1));
-    return root.isPresent() && directory.isPresent()
-        ? upwards(root.get(), directory.get())
-        : List.of();
-  }
-
-  private static List<Path> upwards(Path root, Path directory) {
-    return Stream.iterate(directory, at -> at != null && at.startsWith(root), Path::getParent)
-        .toList();
+    return memoryLimits(pid).stream().mapToLong(MemoryLimit::room).min();
   }
 
   /**
-   * Returns how many processors the quotas of a process's group and of the groups above allow it.
+   * Returns how many processors the quotas of the groups of a process and of the groups above allow
+   * it.
    *
    * @param pid the process
    * @return such as 1.5; empty when no quota can be seen
    */
   public static OptionalDouble processors(long pid) {
-    return directories(pid).stream().flatMapToDouble(directory -> quota(directory).stream()).min();
+    return processors(CgroupMounts.ours(), groups(pid));
   }
 
-  /** Of {@code cpu.max}: {@code 150000 100000}, or {@code max 100000}. */
-  private static OptionalDouble quota(Path directory) {
-    try {
-      String[] words = Files.readString(directory.resolve("cpu.max")).strip().split(" ");
-      return words.length < 2 || words[0].equals("max")
-          ? OptionalDouble.empty()
-          : OptionalDouble.of(Double.parseDouble(words[0]) / Double.parseDouble(words[1]));
-    } catch (IOException noSuchControllerHere) {
-      return OptionalDouble.empty();
+  static OptionalDouble processors(CgroupMounts mounts, String groups) {
+    List<Double> quotas = new ArrayList<>();
+    for (Path each : unified(mounts, groups)) {
+      quota(text(each, "cpu.max")).ifPresent(quotas::add);
     }
+    for (Path each : legacy(mounts, groups, "cpu")) {
+      quota(text(each, "cpu.cfs_quota_us") + " " + text(each, "cpu.cfs_period_us"))
+          .ifPresent(quotas::add);
+    }
+    return quotas.stream().mapToDouble(Double::doubleValue).min();
   }
 
-  private static OptionalLong ownRoom(Path directory) {
+  /** Divides {@code 150000 100000}; version 2 has {@code max} for no quota, version 1 has -1. */
+  private static OptionalDouble quota(String text) {
+    String[] words = text.strip().split(" ");
+    return words.length < 2 || words[0].equals("max") || words[0].startsWith("-")
+        ? OptionalDouble.empty()
+        : OptionalDouble.of(Double.parseDouble(words[0]) / Double.parseDouble(words[1]));
+  }
+
+  private static String groups(long pid) {
+    return ProcFs.read(pid, "cgroup").orElse("");
+  }
+
+  private static List<Path> unified(CgroupMounts mounts, String groups) {
+    return groups
+        .lines()
+        .filter(line -> line.startsWith(UNIFIED))
+        .map(line -> mounts.unifiedUpwards(line.substring(UNIFIED.length())))
+        .findFirst()
+        .orElse(List.of());
+  }
+
+  /** Finds the line {@code 4:memory:/job}. */
+  private static List<Path> legacy(CgroupMounts mounts, String groups, String controller) {
+    return groups
+        .lines()
+        .map(line -> line.split(":", 3))
+        .filter(
+            parts -> parts.length == 3 && Arrays.asList(parts[1].split(",")).contains(controller))
+        .map(parts -> mounts.legacyUpwards(controller, parts[2]))
+        .findFirst()
+        .orElse(List.of());
+  }
+
+  private static String text(Path group, String file) {
     try {
-      String limit = Files.readString(directory.resolve("memory.max")).strip();
-      if (limit.equals("max")) {
-        return OptionalLong.empty();
-      }
-      long used = Long.parseLong(Files.readString(directory.resolve("memory.current")).strip());
-      long cached =
-          CACHE
-              .matcher(Files.readString(directory.resolve("memory.stat")))
-              .results()
-              .mapToLong(line -> Long.parseLong(line.group(1)))
-              .sum();
-      return OptionalLong.of(Long.parseLong(limit) - used + cached);
+      return Files.readString(group.resolve(file)).strip();
     } catch (IOException noSuchControllerHere) {
-      return OptionalLong.empty();
+      return "";
     }
   }
 }

@@ -95,7 +95,7 @@ public final class Freezer {
       return mounts.unified(parts[2]).map(this::ofSecond).orElse(State.UNKNOWN);
     }
     if (Set.of(parts[1].split(",")).contains(FREEZER)) {
-      return mounts.freezer(parts[2]).map(Freezer::ofFirst).orElse(State.UNKNOWN);
+      return mounts.legacy(FREEZER, parts[2]).map(Freezer::ofFirst).orElse(State.UNKNOWN);
     }
     return State.THAWED;
   }

@@ -55,13 +55,13 @@ class FreezerTest {
     assertEquals(Optional.of(Path.of("/sys/fs/cgroup/unified")), mounts.unified("/.."));
     assertEquals(Optional.empty(), mounts.unified("/"), "our own group has another name there");
     assertEquals(Optional.empty(), mounts.unified("/../../other"));
-    assertEquals(Optional.empty(), mounts.freezer("/docker/a"));
+    assertEquals(Optional.empty(), mounts.legacy("freezer", "/docker/a"));
     CgroupMounts first =
         mounts(
             "37 31 0:34 /docker/a /mnt/fre\\040ezer rw shared:9 - cgroup cgroup rw,freezer",
             "39 31 0:36 / /cg/freezer rw - cgroup cgroup rw,memory");
-    assertEquals(Optional.of(Path.of("/mnt/fre ezer/b")), first.freezer("/docker/a/b"));
-    assertEquals(Optional.empty(), first.freezer("/docker/ab"));
+    assertEquals(Optional.of(Path.of("/mnt/fre ezer/b")), first.legacy("freezer", "/docker/a/b"));
+    assertEquals(Optional.empty(), first.legacy("freezer", "/docker/ab"));
     assertEquals(Optional.empty(), first.unified("/"));
   }
 

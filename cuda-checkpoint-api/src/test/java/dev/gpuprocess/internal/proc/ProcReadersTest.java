@@ -17,7 +17,6 @@ import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Optional;
-import java.util.OptionalLong;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -243,25 +242,5 @@ class ProcReadersTest {
     assertFalse(new Capabilities(false, admin, 0, admin, 0).handsOn(Capability.SYS_ADMIN));
     assertTrue(new Capabilities(false, admin, admin, admin, admin).handsOn(Capability.SYS_ADMIN));
     assertFalse(Capabilities.of(Long.MAX_VALUE).has(Capability.SYS_ADMIN));
-  }
-
-  @Test
-  void memoryRoomIsTheTightestOfAllGroupsAbove() throws IOException {
-    group("", "max", 0, 0);
-    group("job", "1000", 300, 100);
-    group("job/rank0", "5000", 200, 0);
-    assertEquals(OptionalLong.of(800), ControlGroup.memoryRoom(directory, "/job/rank0"));
-    group("job", "max", 300, 100);
-    assertEquals(OptionalLong.of(4800), ControlGroup.memoryRoom(directory, "/job/rank0"));
-    assertEquals(OptionalLong.empty(), ControlGroup.memoryRoom(directory, "/elsewhere"));
-  }
-
-  private void group(String name, String limit, long used, long cached) throws IOException {
-    Path group = Files.createDirectories(directory.resolve(name));
-    Files.writeString(group.resolve("memory.max"), limit + "\n");
-    Files.writeString(group.resolve("memory.current"), used + "\n");
-    Files.writeString(
-        group.resolve("memory.stat"),
-        "anon 1\nactive_file %d\ninactive_file 0\n".formatted(cached));
   }
 }

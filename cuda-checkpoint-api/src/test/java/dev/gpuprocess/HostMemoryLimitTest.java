@@ -1,0 +1,108 @@
+package dev.gpuprocess;
+
+import static dev.gpuprocess.contract.AssertReason.assertReason;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.gpuprocess.contract.MemoryGroup;
+import dev.gpuprocess.contract.RequiresRoot;
+import dev.gpuprocess.contract.TestJvm;
+import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.error.FixAndRetryException;
+import dev.gpuprocess.fixtures.Pattern;
+import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.fixtures.SimulatedGpu;
+import dev.gpuprocess.options.HostMemory;
+import dev.gpuprocess.report.Finding;
+import dev.gpuprocess.report.Step;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.stream.Collectors;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+
+/** Memory limits of the process and of the controller are respected before either is killed. */
+@RequiresRoot("makes control groups")
+@SimulatedGpu
+@Tag("slow")
+record HostMemoryLimitTest(SimulatedDriver machine, GpuCheckpoints checkpoints) {
+
+  private static final int MIB = 160;
+  private static final String WHOLE = "ok %s bytes".formatted((long) MIB << 20);
+  private static final Path TMPFS = Path.of("/dev/shm");
+
+  @Test
+  void limitOfTheProcess_isRespectedWhereItsOwnMemoryIsNeeded() throws IOException {
+    GpuCheckpoints none = checkpoints.toBuilder().hostMemory(HostMemory.none()).build();
+    GpuCheckpoints alone = checkpoints.toBuilder().driverHook(false).build();
+    try (MemoryGroup group = MemoryGroup.create();
+        Pattern pattern = machine.start(Pattern.launch(MIB).notOurChild())) {
+      group.add(pattern.pid());
+      group.limit(40L << 20);
+      for (GpuCheckpoints each : List.of(none, alone)) {
+        FixAndRetryException e =
+            assertReason(
+                FixAndRetryException.class,
+                FixAndRetryException.Reason.HOST_MEMORY,
+                () -> each.process(pattern.pid()).suspend());
+        assertTrue(e.getMessage().contains(group.directory().toString()), e.getMessage());
+        assertEquals(ProcessState.RUNNING, each.inspect(pattern.pid()).state());
+      }
+      LockedProcess locked = none.process(pattern.pid()).lock(Duration.ofMinutes(3));
+      assertReason(
+          FixAndRetryException.class, FixAndRetryException.Reason.HOST_MEMORY, locked::checkpoint);
+      ((LockedProcess) none.inspect(pattern.pid())).unlock();
+      assertTrue(
+          none.doctor(pattern.pid()).findings().stream()
+              .filter(finding -> finding.severity() == Finding.Severity.PROBLEM)
+              .map(Finding::subject)
+              .toList()
+              .contains("memory limit"));
+      // Memory of the pool is charged to this JVM.
+      GpuCheckpoints pool = checkpoints.toBuilder().hostMemory(HostMemory.in(TMPFS)).build();
+      CheckpointedProcess suspended = pool.process(pattern.pid()).suspend();
+      group.limit(700L << 20); // the memory of a simulated GPU is charged as well
+      suspended.resume();
+      none.process(pattern.pid()).suspend().resume();
+      assertEquals(WHOLE, pattern.verify());
+    }
+  }
+
+  @Test
+  void limitOfTheController_isRespectedByThePool() throws IOException, InterruptedException {
+    try (MemoryGroup group = MemoryGroup.create();
+        Pattern pattern = machine.start(Pattern.launch(MIB).notOurChild())) {
+      group.limit(300L << 20);
+      TestJvm.assertEndsSaying(
+          "suspended, as none could be made: the control group of this JVM",
+          TestJvm.commandBy(
+              List.of(
+                  "sh",
+                  "-c",
+                  "echo $$ >%s/cgroup.procs; exec \"$@\"".formatted(group.directory()),
+                  "sh"),
+              HostMemoryLimitTest.class,
+              machine.directory().toString(),
+              checkpoints.stateDirectory().toString(),
+              Long.toString(pattern.pid())));
+      checkpoints.resume(pattern.pid());
+      assertEquals(WHOLE, pattern.verify());
+    }
+  }
+
+  /** Suspends a process in a JVM of its own. */
+  public static void main(String[] args) {
+    CheckpointedProcess suspended =
+        GpuCheckpoints.builder()
+            .cuda(Path.of(args[0]))
+            .stateDirectory(Path.of(args[1]))
+            .hostMemory(HostMemory.in(TMPFS))
+            .build()
+            .process(Integer.parseInt(args[2]))
+            .suspend();
+    String notes = suspended.steps().stream().map(Step::note).collect(Collectors.joining());
+    System.out.println("suspended" + notes.replaceAll("(?s).*(, as none .* JVM) has.*", "$1"));
+  }
+}
