@@ -30,7 +30,7 @@ gcc $library -Wl,-soname,libnvidia-ml.so.1 -o "$out/libnvidia-ml.so.1" $shared $
 for program in counter pattern job idle simctl; do
   helpers="workloads/udp.c workloads/holds.c workloads/cuda.c workloads/pattern.c
     workloads/nvml.c workloads/polls.c"
-  [ $program = counter ] && helpers="$helpers workloads/loaders.c workloads/churn.c"
+  [ $program = counter ] && helpers="$helpers workloads/loaders.c workloads/churn.c workloads/settings.c"
   [ $program = idle ] && helpers="workloads/udp.c workloads/holds.c"
   [ $program = simctl ] && helpers=""
   gcc $flags -o "$out/$program" workloads/$program.main.c $helpers -ldl -lpthread

@@ -13,7 +13,8 @@
  *   tcp, ...    see holds.h: it holds what is named
  *   polls       see polls.h: with --pollers N threads poll the driver besides
  *   gpu, memory see cuda.h
- *   nvml, ...   see nvml.h: it uses NVML besides */
+ *   nvml, ...   see nvml.h: it uses NVML besides
+ *   setting, ...   see settings.h: it has attributes that CRIU does not restore */
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -31,6 +32,7 @@
 #include "nvml.h"
 #include "pattern.h"
 #include "polls.h"
+#include "settings.h"
 #include "udp.h"
 
 static CUdeviceptr value, managed;
@@ -100,6 +102,7 @@ static CUresult act(const char *request, char *reply) {
 static void answer(const char *request, char *reply) {
   if (cuda_answer(request, reply) || pattern_answer(request, reply) || nvml_answer(request, reply) || hold(request, reply)) return;
   if (loaders_answer(request, reply) || polls_answer(request, reply) || churn_answer(request, reply)) return;
+  if (settings_answer(request, reply)) return;
   strcpy(reply, "ok");
   CUresult result = act(request, reply);
   if (result != CUDA_SUCCESS) cuda_tell(result, reply);

@@ -43,6 +43,8 @@ import org.jspecify.annotations.Nullable;
  *     saw; CRIU's own dump is not among them, as it ends after the image has been described. Empty
  *     in images of earlier versions
  * @param machine what else its processes depend on; null in images of earlier versions
+ * @param lost the {@linkplain dev.gpuprocess.options.Attribute attributes} that the processes had
+ *     and the image lacks, by name; empty in images of earlier versions
  */
 public record Manifest(
     int formatVersion,
@@ -60,7 +62,8 @@ public record Manifest(
     List<ProcessMember> members,
     List<ImageProcess> processes,
     List<Step> steps,
-    @Nullable ImageMachine machine) {
+    @Nullable ImageMachine machine,
+    List<String> lost) {
 
   /** Copies the lists. */
   public Manifest {
@@ -69,6 +72,7 @@ public record Manifest(
     members = List.copyOf(members);
     processes = List.copyOf(processes);
     steps = List.copyOf(steps);
+    lost = List.copyOf(lost);
   }
 
   /**

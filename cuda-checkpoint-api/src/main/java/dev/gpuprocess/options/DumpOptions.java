@@ -2,6 +2,7 @@ package dev.gpuprocess.options;
 
 import dev.gpuprocess.internal.text.Label;
 import java.util.Optional;
+import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -84,6 +85,11 @@ public final class DumpOptions extends CriuCallOptions {
     return set.releaseInheritedGpu;
   }
 
+  /** {@return the attributes of the process that the image may lack although they confine it} */
+  public Set<Attribute> allowedLosses() {
+    return set.allowedLosses;
+  }
+
   /** Builds {@link DumpOptions}; each method names its default. */
   public static final class Builder extends CriuCallOptions.Builder<Builder> {
 
@@ -91,6 +97,7 @@ public final class DumpOptions extends CriuCallOptions {
     private boolean leaveRunning;
     private boolean memoryFiles = true;
     private boolean releaseInheritedGpu;
+    private Set<Attribute> allowedLosses = Set.of();
 
     private Builder() {}
 
@@ -180,6 +187,22 @@ public final class DumpOptions extends CriuCallOptions {
      */
     public Builder releaseInheritedGpu(boolean releaseInheritedGpu) {
       this.releaseInheritedGpu = releaseInheritedGpu;
+      return this;
+    }
+
+    /**
+     * Allows that the image lacks attributes that confine the process and that CRIU does not
+     * restore, such as the rules of Landlock. Without this a dump of such a process is refused with
+     * {@link dev.gpuprocess.error.CriuException} and reason UNSUPPORTED_RESOURCE. The manifest
+     * lists what an image lacks ({@link dev.gpuprocess.image.Manifest#lost()}). Attributes that do
+     * not confine a process are lost without this. Ignored by {@link
+     * dev.gpuprocess.spi.CriuDriver#dump}.
+     *
+     * @param attributes replace the ones allowed before; none by default
+     * @return this builder
+     */
+    public Builder allowLoss(Attribute... attributes) {
+      this.allowedLosses = Set.of(attributes);
       return this;
     }
 

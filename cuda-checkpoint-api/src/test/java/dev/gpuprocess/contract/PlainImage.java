@@ -64,6 +64,7 @@ public final class PlainImage {
         null,
         null,
         null,
+        null,
         null);
   }
 

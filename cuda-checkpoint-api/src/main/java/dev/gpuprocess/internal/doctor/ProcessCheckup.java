@@ -242,6 +242,9 @@ final class ProcessCheckup {
         checkup.add(finding);
       }
     }
+    checkup
+        .query(process, "attributes", context.timeouts().transfer(), dump::attributes)
+        .ifPresent(found -> found.forEach(checkup::add));
     if (DumpCheck.isOnGpu(state) && !GpuHandles.of(process.pid(), () -> {}).isEmpty()) {
       checkup.ok("device files", "it has the GPU's device files open; a suspend closes them");
     }

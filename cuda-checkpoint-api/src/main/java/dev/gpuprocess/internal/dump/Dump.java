@@ -2,6 +2,7 @@ package dev.gpuprocess.internal.dump;
 
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.ImageException;
+import dev.gpuprocess.internal.attributes.TreeAttributes;
 import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.call.BoundedDiskTask;
 import dev.gpuprocess.internal.call.Stop;
@@ -54,12 +55,17 @@ public final class Dump {
   final boolean isSnapshot;
   final InstantSource clock;
 
+  /** Found while the process ran, or null until they are. */
+  private @Nullable TreeAttributes attributes;
+
   private Dump(
       TreeOperation operation,
       DumpOptions options,
       StepRecorder steps,
       boolean isSnapshot,
+      @Nullable TreeAttributes attributes,
       InstantSource clock) {
+    this.attributes = attributes;
     this.operation = operation;
     this.tree = operation.tree();
     this.root = tree.root;
@@ -88,7 +94,7 @@ public final class Dump {
               operation.measuredBy(steps);
               operation.require(ProcessState.CHECKPOINTED);
               try {
-                ImageDirectory image = sealed(operation, options, steps, directory, clock);
+                ImageDirectory image = sealed(operation, options, steps, directory, null, clock);
                 steps.rethrow();
                 return new DumpedImage(image, steps.taken(), null);
               } catch (RuntimeException e) {
@@ -98,14 +104,19 @@ public final class Dump {
             });
   }
 
-  /** Dumps a checkpointed process for a verb that holds its locks; the image is durable. */
+  /**
+   * Dumps a checkpointed process for a verb that holds its locks; the image is durable.
+   *
+   * @param attributes those that were found while the process ran; null to find them now
+   */
   static ImageDirectory sealed(
       TreeOperation operation,
       DumpOptions options,
       StepRecorder steps,
       Path directory,
+      @Nullable TreeAttributes attributes,
       InstantSource clock) {
-    Dump dump = new Dump(operation, options, steps, false, clock);
+    Dump dump = new Dump(operation, options, steps, false, attributes, clock);
     ImageDirectory image = dump.sealed(directory);
     if (options.endsTree()) {
       int unused = dump.tree.advance();
@@ -131,6 +142,7 @@ public final class Dump {
    * Dumps a checkpointed process for a snapshot: the process may run when this returns, and the
    * image is neither durable nor published.
    *
+   * @param attributes those that were found while the process ran
    * @param clock gives the time of the image
    */
   static ImageWriting written(
@@ -138,8 +150,9 @@ public final class Dump {
       DumpOptions options,
       StepRecorder steps,
       Path directory,
+      TreeAttributes attributes,
       InstantSource clock) {
-    return new Dump(operation, options, steps, true, clock).run(directory);
+    return new Dump(operation, options, steps, true, attributes, clock).run(directory);
   }
 
   private ImageWriting run(Path directory) {
@@ -164,6 +177,9 @@ public final class Dump {
     DumpCheck check =
         new DumpCheck(context, root, members, directory, inTime, false, tree.plugin());
     check.requireSupported(criu, operation.failure(null, stateOnFailure()));
+    if (attributes == null) {
+      attributes = check.requireAttributes(true);
+    }
     ManifestData.Options kept = ManifestOptions.of(options, root, isolation, tree.plugin());
     Path place = disk.run("find place", () -> place(directory), found -> {});
     children.release(holders, steps);
@@ -177,6 +193,11 @@ public final class Dump {
       operation.noteStates();
       throw e;
     }
+  }
+
+  /** Returns the attributes of the tree that CRIU does not restore. */
+  TreeAttributes attributes() {
+    return Objects.requireNonNull(attributes);
   }
 
   /** Returns the children from which device files are to be taken. */

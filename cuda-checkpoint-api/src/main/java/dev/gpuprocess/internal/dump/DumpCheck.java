@@ -7,6 +7,7 @@ import dev.gpuprocess.error.CriuFailure;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.UnsupportedResource;
+import dev.gpuprocess.internal.attributes.TreeAttributes;
 import dev.gpuprocess.internal.call.BoundedDiskTask;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.extras.EmbeddedJobFile;
@@ -21,6 +22,7 @@ import dev.gpuprocess.internal.state.GpuUsage;
 import dev.gpuprocess.internal.text.Bytes;
 import dev.gpuprocess.internal.text.NativePath;
 import dev.gpuprocess.internal.time.Durations;
+import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.report.Finding;
 import dev.gpuprocess.report.ProcessIdentity;
@@ -187,8 +189,37 @@ public final class DumpCheck {
     if (plugin != null) {
       Path unused = criu.locate(plugin);
     }
+    refuse(findings(criu), failure);
+  }
+
+  /**
+   * Finds the attributes of the tree that CRIU does not restore, and refuses those whose loss is
+   * not allowed.
+   *
+   * @param touches whether threads of the tree may make system calls for it
+   */
+  TreeAttributes requireAttributes(boolean touches) {
+    WorkLimit limit = WorkLimit.scanning("dump", process.pid(), options.deadline());
+    TreeAttributes attributes =
+        touches
+            ? TreeAttributes.examined(process.pid(), limit)
+            : TreeAttributes.visible(process.pid(), limit);
+    refuse(attributes.findings(options.allowedLosses()), Failure.of("dump", process.pid()));
+    if (touches) {
+      attributes.log(process.pid());
+    }
+    return attributes;
+  }
+
+  /** Returns the attributes that CRIU does not restore, as far as {@code /proc} shows them. */
+  public List<Finding> attributes() {
+    WorkLimit limit = WorkLimit.scanning("doctor", process.pid(), options.deadline());
+    return TreeAttributes.visible(process.pid(), limit).findings(options.allowedLosses());
+  }
+
+  private void refuse(List<Finding> findings, Failure failure) {
     List<Finding> certain =
-        findings(criu).stream()
+        findings.stream()
             .filter(finding -> finding.isProblem() && finding.resource() != null)
             .toList();
     if (certain.isEmpty()) {

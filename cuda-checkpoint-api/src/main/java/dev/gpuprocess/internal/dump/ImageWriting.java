@@ -267,6 +267,7 @@ final class ImageWriting implements DumpListener {
         saveFiles.memory(),
         machine,
         dump.steps.taken(),
+        dump.attributes().lost(),
         dump.clock.instant());
   }
 

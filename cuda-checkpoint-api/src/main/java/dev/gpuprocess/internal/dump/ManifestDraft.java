@@ -31,6 +31,7 @@ final class ManifestDraft {
    * @param memory the files with GPU memory; null for none
    * @param machine the requirements of the process on a machine
    * @param steps the steps of the dump
+   * @param lost the names of the attributes that the image lacks
    * @param now the time of the image
    * @return the function that makes the manifest of the files
    */
@@ -42,6 +43,7 @@ final class ManifestDraft {
       @Nullable List<MemoryFile> memory,
       ImageMachine machine,
       List<Step> steps,
+      List<String> lost,
       Instant now) {
     // A root that is the only member is written in the format of earlier versions.
     boolean isTree = !tree.isSingle();
@@ -74,7 +76,8 @@ final class ManifestDraft {
             members,
             machine,
             processes,
-            taken);
+            taken,
+            lost.isEmpty() ? null : lost);
   }
 
   private static ManifestStep step(Step taken) {

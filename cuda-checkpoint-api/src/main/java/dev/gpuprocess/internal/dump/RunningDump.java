@@ -7,6 +7,7 @@ import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageKeptException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.OperationTimedOutException;
+import dev.gpuprocess.internal.attributes.TreeAttributes;
 import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.call.Stop;
 import dev.gpuprocess.internal.engine.Resumption;
@@ -32,6 +33,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.time.InstantSource;
 import java.util.List;
+import java.util.Objects;
 import java.util.function.Function;
 import java.util.function.Supplier;
 import java.util.stream.Stream;
@@ -57,6 +59,7 @@ public final class RunningDump {
   private final SnapshotEnd end;
   private final long began = System.nanoTime();
   private long stopped;
+  private @Nullable TreeAttributes attributes;
 
   private RunningDump(
       StateHandle self, String verb, DumpOptions options, InstantSource clock, SnapshotEnd end) {
@@ -90,10 +93,10 @@ public final class RunningDump {
     RunningDump snapshot =
         new RunningDump(
             self, "snapshot", leftRunning(options), InstantSource.system(), new SnapshotEnd());
-    boolean unused =
+    boolean unusedResult =
         snapshot.exclusively(
             operation -> {
-              snapshot.check(directory);
+              TreeAttributes unused = snapshot.check(directory).requireAttributes(false);
               return true;
             });
   }
@@ -133,7 +136,7 @@ public final class RunningDump {
                       operation,
                       directory,
                       stop,
-                      () -> Dump.sealed(operation, options, steps, directory, clock)));
+                      () -> Dump.sealed(operation, options, steps, directory, attributes, clock)));
       steps.rethrow();
       return new DumpedImage(image, steps.taken(), null);
     }
@@ -176,11 +179,14 @@ public final class RunningDump {
   }
 
   /** Throws the exceptions of the dump, as far as they can be foreseen while the process runs. */
-  private void check(Path directory) {
+  private DumpCheck check(Path directory) {
     GpuPlugin plugin = tree.plugin();
     boolean usesCuda = plugin == null;
     List<ProcessIdentity> members = usesCuda ? members() : List.of();
-    new DumpCheck(tree.context, tree.root, members, directory, options, usesCuda, plugin).require();
+    DumpCheck check =
+        new DumpCheck(tree.context, tree.root, members, directory, options, usesCuda, plugin);
+    check.require();
+    return check;
   }
 
   /** Returns the members, with those that appeared since the last scan. */
@@ -198,7 +204,14 @@ public final class RunningDump {
             operation,
             directory,
             stop,
-            () -> Dump.written(operation, options, steps, directory, clock));
+            () ->
+                Dump.written(
+                    operation,
+                    options,
+                    steps,
+                    directory,
+                    Objects.requireNonNull(attributes),
+                    clock));
     if (end.decide()) {
       return new Paused(image, sinceStopped(), dumped(operation, image), null);
     }
@@ -275,7 +288,7 @@ public final class RunningDump {
 
   /** Suspends a running process and dumps it. If anything fails, it is resumed. */
   private <T> T suspended(TreeOperation operation, Path directory, Stop stop, Supplier<T> dump) {
-    check(directory);
+    attributes = check(directory).requireAttributes(true);
     TreeCheck.requireInTree(operation);
     if (options.releaseInheritedGpu() && tree.plugin() == null) {
       release(operation);

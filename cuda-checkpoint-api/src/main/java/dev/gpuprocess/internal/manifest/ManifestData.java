@@ -44,6 +44,8 @@ import org.jspecify.annotations.Nullable;
  *     null where they could not be read, and in images of earlier versions
  * @param steps what led into the image since the process ran, as far as the controller that made it
  *     did it, with the times of each member; null in images of earlier versions
+ * @param lost the names of the attributes that the processes had and the image lacks; null for
+ *     none, and in images of earlier versions
  */
 public record ManifestData(
     int formatVersion,
@@ -63,7 +65,10 @@ public record ManifestData(
     @Nullable List<ManifestMember> members,
     @Nullable ImageMachine machine,
     @Nullable List<ImageProcess> processes,
-    @Nullable List<ManifestStep> steps) {
+    @Nullable List<ManifestStep> steps,
+    @Nullable List<String> lost) {
+
+  private static final Pattern ATTRIBUTE = Pattern.compile("[a-z][a-z-]{0,63}");
 
   /** The format of images of CRIU's files alone. */
   public static final int FORMAT = 1;
@@ -118,6 +123,10 @@ public record ManifestData(
     processes = processes == null ? null : List.copyOf(processes);
     requireTree(processes);
     steps = steps == null ? null : List.copyOf(steps);
+    lost = lost == null ? null : List.copyOf(lost);
+    if (lost != null && !lost.stream().allMatch(name -> ATTRIBUTE.matcher(name).matches())) {
+      throw new IllegalArgumentException("these are not names of attributes: " + lost);
+    }
     if (members != null && !options.isIsolated()) {
       members.stream()
           .map(ManifestMember::pid)
@@ -213,7 +222,8 @@ public record ManifestData(
         cudaProcesses().stream().map(ManifestMember::summary).toList(),
         processes == null ? List.of() : processes,
         steps == null ? List.of() : steps.stream().map(ManifestStep::summary).toList(),
-        machine);
+        machine,
+        lost == null ? List.of() : lost);
   }
 
   /**

@@ -34,6 +34,10 @@ public enum SystemCall {
   PRCTL(157),
   /** Returns the id of the thread. */
   GETTID(186),
+  /** Reads keyrings, among others. */
+  KEYCTL(250),
+  /** Returns the list of robust futexes of a thread. */
+  GET_ROBUST_LIST(274),
   /** Waits for a word in memory to change, or wakes the waiting threads. */
   FUTEX(202),
   /** Makes a descriptor a copy of another. */

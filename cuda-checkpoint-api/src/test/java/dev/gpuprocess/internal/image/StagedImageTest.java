@@ -457,6 +457,7 @@ class StagedImageTest {
         null,
         null,
         null,
+        null,
         null);
   }
 

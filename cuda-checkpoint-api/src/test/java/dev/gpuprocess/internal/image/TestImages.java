@@ -117,7 +117,8 @@ public final class TestImages {
         manifest.members(),
         manifest.machine(),
         manifest.processes(),
-        manifest.steps());
+        manifest.steps(),
+        null);
   }
 
   /** Publishes an image with a memory file. */
@@ -237,6 +238,7 @@ public final class TestImages {
         memory,
         null,
         machine,
+        null,
         null,
         null);
   }

@@ -88,6 +88,7 @@ class MachineComparisonTest {
                 "amd64", "A Xeon", List.of("avx2", "avx512f", "sse4_2"), names, files)
             : null,
         null,
+        null,
         null);
   }
 

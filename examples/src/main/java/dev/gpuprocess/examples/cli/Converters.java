@@ -2,12 +2,14 @@ package dev.gpuprocess.examples.cli;
 
 import dev.gpuprocess.cuda.GpuMap;
 import dev.gpuprocess.cuda.GpuUuid;
+import dev.gpuprocess.options.Attribute;
 import dev.gpuprocess.options.RetentionPolicy;
 import java.time.Duration;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.Stream;
 import picocli.CommandLine;
 import picocli.CommandLine.ITypeConverter;
 import picocli.CommandLine.TypeConversionException;
@@ -20,6 +22,7 @@ final class Converters {
   private Converters() {}
 
   static void register(CommandLine tool) {
+    tool.registerConverter(Attribute.class, Converters::attribute);
     tool.registerConverter(Duration.class, Converters::time);
     tool.registerConverter(GpuMap.class, Converters::gpuMap);
     tool.registerConverter(RetentionPolicy.OnePer.class, Converters::onePer);
@@ -66,6 +69,19 @@ final class Converters {
       throw new TypeConversionException("the time must be positive");
     }
     return time;
+  }
+
+  /** Reads {@code landlock} and other names of attributes. */
+  static Attribute attribute(String text) {
+    return Stream.of(Attribute.values())
+        .filter(each -> each.text().equals(text))
+        .findFirst()
+        .orElseThrow(
+            () ->
+                new TypeConversionException(
+                    "'%s' is not an attribute; the names are %s"
+                        .formatted(
+                            text, Stream.of(Attribute.values()).map(Attribute::text).toList())));
   }
 
   /** Reads {@code same}, {@code automatic}, the UUID of a GPU, or {@code OLD=NEW,...}. */

@@ -1,6 +1,8 @@
 package dev.gpuprocess.examples.cli;
 
+import dev.gpuprocess.options.Attribute;
 import dev.gpuprocess.options.DumpOptions;
+import java.util.List;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Option;
 
@@ -33,6 +35,15 @@ final class DumpArguments {
       description = "Make forked children release what they inherited of the GPU.")
   private boolean releaseInheritedGpu;
 
+  @Option(
+      names = "--allow-loss",
+      paramLabel = "NAME",
+      split = ",",
+      description =
+          "Dump a process although a restore does not bring back this attribute that confines it:"
+              + " landlock, mdwe, sealed-memory.")
+  private List<Attribute> allowedLosses = List.of();
+
   DumpOptions options(Session session) {
     return CommandException.valid(() -> builder(session).build());
   }
@@ -42,6 +53,7 @@ final class DumpArguments {
         DumpOptions.builder()
             .cancellation(session.cancellation())
             .releaseInheritedGpu(releaseInheritedGpu)
+            .allowLoss(allowedLosses.toArray(Attribute[]::new))
             .criu(
                 criu -> {
                   criu.tcpEstablished(tcpEstablished)

@@ -97,6 +97,7 @@ final class ImagePage {
     fact("Processes", tree.processes().size());
     fact("Isolated", manifest.isolated() ? "yes" : "no");
     fact("Plugin of CRIU", manifest.plugin());
+    fact("Lost attributes", String.join(", ", manifest.lost()));
     fact("Format", manifest.formatVersion());
     page.append("</tbody></table>\n");
     end();

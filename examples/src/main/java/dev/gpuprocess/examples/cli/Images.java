@@ -20,12 +20,13 @@ final class Images {
     image
         .snapshotTimes()
         .ifPresent(times -> value.put("pauseSeconds", times.pause().toNanos() / 1e9));
+    value.put("lost", image.manifest().lost());
     value.put("steps", Words.steps(image.steps()));
     session
         .output()
         .result(
             value,
-            "process %s: image %s, %s, %s%s"
+            "process %s: image %s, %s, %s%s%s"
                 .formatted(
                     image.manifest().pid(),
                     image.directory(),
@@ -35,7 +36,10 @@ final class Images {
                         .snapshotTimes()
                         .map(
                             times -> ", paused for " + Words.seconds(times.pause().toNanos() / 1e9))
-                        .orElse("")));
+                        .orElse(""),
+                    image.manifest().lost().isEmpty()
+                        ? ""
+                        : ", without " + String.join(", ", image.manifest().lost())));
   }
 
   static Map<String, @Nullable Object> value(Path directory, Manifest manifest) {

@@ -86,6 +86,7 @@ final class ImagesCommand {
       value.put("driver", manifest.driverVersion());
       value.put("criu", manifest.criuVersion());
       value.put("kernel", manifest.kernel());
+      value.put("lost", manifest.lost());
       value.put(
           "differences", image.differences().stream().map(MachineDifference::toString).toList());
       List<Map<String, @Nullable Object>> processes =

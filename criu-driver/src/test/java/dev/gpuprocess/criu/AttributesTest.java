@@ -1,0 +1,101 @@
+package dev.gpuprocess.criu;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
+
+import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.ProcessImage;
+import dev.gpuprocess.contract.OutsideUse;
+import dev.gpuprocess.error.CriuException;
+import dev.gpuprocess.error.UnsupportedResource;
+import dev.gpuprocess.fixtures.Counter;
+import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.options.Attribute;
+import dev.gpuprocess.options.DumpOptions;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Optional;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Attributes of a process that CRIU does not restore are named, or the dump is refused. */
+@Tag("slow")
+@OutsideUse("A16")
+class AttributesTest {
+
+  @TempDir Path directory;
+  private SimulatedDriver machine;
+  private GpuCheckpoints checkpoints;
+
+  @BeforeEach
+  void buildMachine() {
+    RealCriu.assume();
+    machine = SimulatedDriver.builder().memory(1L << 30).create();
+    checkpoints =
+        GpuCheckpoints.builder()
+            .cuda(machine.directory())
+            .stateDirectory(directory.resolve("state"))
+            .build();
+  }
+
+  @AfterEach
+  void removeMachine() {
+    if (machine != null) {
+      machine.close();
+    }
+  }
+
+  private Path image() {
+    return directory.resolve("image");
+  }
+
+  /** The JDK waits for the stops of single-threaded children of this JVM. */
+  private Counter counter() {
+    return Counter.launch().on(machine).notOurChild().start();
+  }
+
+  private static void set(Counter counter, String name) {
+    Optional<String> problem = counter.set(name);
+    assumeTrue(problem.isEmpty(), () -> name + ": " + problem);
+  }
+
+  @Test
+  void aConfinedProcess_isRefusedBeforeItLeavesItsGpu_unlessTheLossIsAllowed() {
+    try (Counter counter = counter()) {
+      set(counter, "landlock");
+      CriuException refused =
+          assertThrows(CriuException.class, () -> checkpoints.process(counter.pid()).dump(image()));
+      assertEquals(CriuException.Reason.UNSUPPORTED_RESOURCE, refused.reason());
+      UnsupportedResource resource = refused.resources().get(0);
+      assertEquals("landlock", resource.name());
+      assertEquals("DumpOptions.allowLoss(Attribute.LANDLOCK)", resource.option());
+      assertEquals(101, counter.increment());
+
+      ProcessImage image =
+          checkpoints
+              .process(counter.pid())
+              .dump(image(), DumpOptions.builder().allowLoss(Attribute.LANDLOCK).build());
+      assertEquals(List.of("landlock"), image.manifest().lost());
+      image.restore().resume();
+      assertEquals(102, counter.increment());
+    }
+  }
+
+  @Test
+  void whatDoesNotConfine_isNamed() {
+    try (Counter counter = counter()) {
+      assertEquals(List.of(), lost(counter, image().resolveSibling("before")));
+      set(counter, "keys");
+      assertEquals(List.of("keyrings"), lost(counter, image()));
+      assertEquals(List.of(), checkpoints.open(image().resolveSibling("before")).manifest().lost());
+    }
+  }
+
+  private List<String> lost(Counter counter, Path image) {
+    return checkpoints.process(counter.pid()).snapshot(image).manifest().lost();
+  }
+}

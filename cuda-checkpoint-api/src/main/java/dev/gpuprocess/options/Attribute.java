@@ -1,0 +1,54 @@
+package dev.gpuprocess.options;
+
+import java.util.Locale;
+
+/**
+ * A property of a process that CRIU does not restore. A dump refuses a process with one of the
+ * first kind, which confine it, unless the caller {@linkplain
+ * DumpOptions.Builder#allowLoss(Attribute...) allows the loss}; the others are only named. The
+ * {@linkplain dev.gpuprocess.image.Manifest#lost() manifest} records what an image lacks.
+ */
+public enum Attribute {
+  /**
+   * Confinement by Landlock ({@code landlock_restrict_self(2)}): the kernel does not show its
+   * rules, so no restore can bring it back.
+   */
+  LANDLOCK(true),
+
+  /** Memory-Deny-Write-Execute ({@code PR_SET_MDWE}). */
+  MDWE(true),
+
+  /** Sealed mappings ({@code mseal(2)}). */
+  SEALED_MEMORY(true),
+
+  /**
+   * Keys in a session, process or thread keyring of its own ({@code keyctl(2)}). The restored
+   * process has the session keyring of the controller.
+   */
+  KEYRINGS(false),
+
+  /** NUMA policies of threads and mappings ({@code set_mempolicy(2)}, {@code mbind(2)}). */
+  NUMA_POLICY(false),
+
+  /** An execution domain ({@code personality(2)}), such as the one of {@code setarch -R}. */
+  PERSONALITY(false),
+
+  /** Memory that KSM may merge ({@code PR_SET_MEMORY_MERGE}). */
+  MEMORY_MERGE(false);
+
+  private final boolean confines;
+
+  Attribute(boolean confines) {
+    this.confines = confines;
+  }
+
+  /** {@return whether it confines the process, so that a dump refuses to lose it} */
+  public boolean confines() {
+    return confines;
+  }
+
+  /** {@return its name in manifests and on the command line, such as {@code sealed-memory}} */
+  public String text() {
+    return name().toLowerCase(Locale.ROOT).replace('_', '-');
+  }
+}

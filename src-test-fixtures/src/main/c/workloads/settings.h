@@ -1,0 +1,21 @@
+/* A process that sets attributes of its own which CRIU does not restore, and shows them.
+ *
+ *   setting NAME   sets an attribute; "impossible: ..." where the kernel has no such thing
+ *     mdwe           may not map memory as writable and executable
+ *     landlock       may not create symbolic links
+ *     seal           seals a mapping
+ *     keys           has a session keyring with a key
+ *     policy         has the thread allocate memory on the first node
+ *     bind           has a mapping on the first node
+ *     personality    has no random addresses
+ *     merge          lets KSM merge its memory
+ *   settings       "NAME=VALUE ...": all of them, 0 for those that are not set */
+#ifndef WORKLOAD_SETTINGS_H
+#define WORKLOAD_SETTINGS_H
+
+#include <stdbool.h>
+
+/* False when the request names nothing of the kind. */
+bool settings_answer(const char *request, char *reply);
+
+#endif
