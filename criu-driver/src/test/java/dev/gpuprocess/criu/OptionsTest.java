@@ -268,7 +268,7 @@ class OptionsTest {
           "a namespace");
       site.dump(workload.identity(), DumpDirectories.dump().build());
       RestoreOptions options =
-          DumpDirectories.shellJob().criu(c -> c.joinNamespace("uts", there)).build();
+          DumpDirectories.shellJob().criu(c -> c.set("join-ns=uts:" + there)).build();
       ProcessIdentity restored = site.restore(workload.pid(), options).process();
       try {
         assertEquals(
@@ -383,7 +383,9 @@ class OptionsTest {
     try (Workload workload = Workload.counter(directory)) {
       other.dump(workload.identity(), DumpDirectories.backup().build());
       DumpOptions bySize =
-          DumpDirectories.backup().criu(c -> c.compareFilesBySize(true).ghostFiemap(true)).build();
+          DumpDirectories.backup()
+              .criu(c -> c.set("file-validation=filesize").set("ghost-fiemap"))
+              .build();
       site.dump(workload.identity(), bySize);
     }
     assertEquals(

@@ -14,6 +14,7 @@ import dev.gpuprocess.criu.proto.Rpc.criu_opts;
 import dev.gpuprocess.criu.proto.Rpc.join_namespace;
 import dev.gpuprocess.options.CgroupMode;
 import dev.gpuprocess.options.CpuCheck;
+import dev.gpuprocess.options.CriuSwitch;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.External;
 import dev.gpuprocess.options.NetworkLock;
@@ -62,7 +63,7 @@ class RpcOptionsTest {
           Map.entry("ext_mnt", "deprecated: External.mount"),
           Map.entry("unix_sk_ino", "deprecated: External.unixSocket"),
           Map.entry("manage_cgroups", "manage_cgroups_mode serves"),
-          Map.entry("cgroup_props_file", "cgroup_props serves: CriuOptions.cgroupProperties"),
+          Map.entry("cgroup_props_file", "cgroup_props serves"),
           Map.entry("orphan_pts_master", "a terminal whose other end is outside is refused"),
           Map.entry("auto_dedup", "an image can be restored again"),
           Map.entry("status_fd", "for lazy pages"),
@@ -113,7 +114,7 @@ class RpcOptionsTest {
     }
 
     private static criu_opts.Builder of(DumpRequest request) {
-      return RpcOptions.of(request, request.options().criu().networkLock());
+      return RpcOptions.of(request, request.options().criu().get(CriuSwitch.NETWORK_LOCK));
     }
 
     private static Row row(
@@ -144,15 +145,17 @@ class RpcOptionsTest {
             "ghost_limit", o -> o.criu(c -> c.ghostLimit(0xffff_ffffL)), f -> f.setGhostLimit(-1)),
         Row.dump(
             "evasive_devices",
-            o -> o.criu(c -> c.evasiveDevices(true)),
+            o -> o.criu(c -> c.set("evasive-devices")),
             f -> f.setEvasiveDevices(true)),
         Row.dump("force_irmap", o -> o.criu(c -> c.forceIrmap(true)), f -> f.setForceIrmap(true)),
         Row.dump(
             "irmap_scan_paths",
-            o -> o.criu(c -> c.irmapScanPaths(FILE)),
+            o -> o.criu(c -> c.set("irmap-scan-path=/x")),
             f -> f.addIrmapScanPaths("/x")),
         Row.dump(
-            "freeze_cgroup", o -> o.criu(c -> c.freezeCgroup(FILE)), f -> f.setFreezeCgroup("/x")),
+            "freeze_cgroup",
+            o -> o.criu(c -> c.set("freeze-cgroup=/x")),
+            f -> f.setFreezeCgroup("/x")),
         Row.dump(
             "timeout",
             o -> o.criu(c -> c.freezeTimeout(Duration.ofMillis(1001))),
@@ -176,27 +179,27 @@ class RpcOptionsTest {
         Row.restore("shell_job", o -> o.criu(c -> c.shellJob(true)), f -> f.setShellJob(true)),
         Row.restore("root", o -> o.criu(c -> c.root(FILE)), f -> f.setRoot("/x")),
         Row.restore(
-            "weak_sysctls", o -> o.criu(c -> c.weakSysctls(true)), f -> f.setWeakSysctls(true)),
+            "weak_sysctls", o -> o.criu(c -> c.set("weak-sysctls")), f -> f.setWeakSysctls(true)),
         Row.restore(
             "mntns_compat_mode",
             o -> o.criu(c -> c.mountCompatibility(true)),
             f -> f.setMntnsCompatMode(true)),
         Row.restore(
             "skip_file_rwx_check",
-            o -> o.criu(c -> c.skipFileModeCheck(true)),
+            o -> o.criu(c -> c.set("skip-file-rwx-check")),
             f -> f.setSkipFileRwxCheck(true)),
         Row.ofRequest("rst_sibling", r -> r.asChild(true), f -> f.setRstSibling(true)),
         Row.restore(
             "lsm_profile",
-            o -> o.criu(c -> c.lsmProfile("apparmor:p")),
+            o -> o.criu(c -> c.set("lsm-profile=apparmor:p")),
             f -> f.setLsmProfile("apparmor:p")),
         Row.restore(
             "lsm_mount_context",
-            o -> o.criu(c -> c.lsmMountContext("c")),
+            o -> o.criu(c -> c.set("lsm-mount-context=c")),
             f -> f.setLsmMountContext("c")),
         Row.restore(
             "join_ns",
-            o -> o.criu(c -> c.joinNamespace("net", FILE).joinUserNamespace(FILE, 1, 2)),
+            o -> o.criu(c -> c.set("join-ns=net:/x").set("join-ns=user:/x,1,2")),
             f ->
                 f.addJoinNs(join_namespace.newBuilder().setNs("net").setNsFile("/x"))
                     .addJoinNs(
@@ -251,13 +254,9 @@ class RpcOptionsTest {
             o -> o.criu(c -> c.external(External.restoredMount("m", FILE))),
             f -> f.addExternal("mnt[m]:/x")),
         Row.dump(
-            "empty_ns",
-            o -> o.criu(c -> c.emptyNetworkNamespace(true)),
-            f -> f.setEmptyNs(0x4000_0000)),
+            "empty_ns", o -> o.criu(c -> c.set("empty-ns=net")), f -> f.setEmptyNs(0x4000_0000)),
         Row.restore(
-            "empty_ns",
-            o -> o.criu(c -> c.emptyNetworkNamespace(true)),
-            f -> f.setEmptyNs(0x4000_0000)));
+            "empty_ns", o -> o.criu(c -> c.set("empty-ns=net")), f -> f.setEmptyNs(0x4000_0000)));
   }
 
   private static Stream<Row> mountsAndCgroups() {
@@ -272,23 +271,29 @@ class RpcOptionsTest {
         Stream.of(
             Row.dump(
                 "auto_ext_mnt, ext_sharing, ext_masters",
-                o -> o.criu(c -> c.externalMounts(true).sharedMounts(true).masterMounts(true)),
+                o ->
+                    o.criu(
+                        c ->
+                            c.set("external-mounts")
+                                .set("enable-external-sharing")
+                                .set("enable-external-masters")),
                 f -> f.setAutoExtMnt(true).setExtSharing(true).setExtMasters(true)),
             Row.restore(
                 "skip_mnt, enable_fs",
-                o -> o.criu(c -> c.skipMounts(FILE).fileSystems("squashfs")),
+                o -> o.criu(c -> c.set("skip-mnt=/x").set("enable-fs=squashfs")),
                 f -> f.addSkipMnt("/x").addEnableFs("squashfs")),
-            Row.restore(
+            Row.dump(
                 "cg_root, cgroup_props, cgroup_dump_controller, cgroup_yard",
                 o ->
                     o.criu(
                         c ->
                             c.cgroups(CgroupMode.FULL)
-                                .cgroupRoot("", "/others")
-                                .cgroupRoot("cpu", "/job")
-                                .cgroupProperties("p")
-                                .cgroupControllers("cpu", "memory")
-                                .cgroupYard(FILE)),
+                                .set("cgroup-root=/others")
+                                .set("cgroup-root=cpu:/job")
+                                .set("cgroup-props=p")
+                                .set("cgroup-dump-controller=cpu")
+                                .set("cgroup-dump-controller=memory")
+                                .set("cgroup-yard=/x")),
                 f ->
                     f.setManageCgroupsMode(criu_cg_mode.FULL)
                         .addCgRoot(cgroup_root.newBuilder().setPath("/others"))
@@ -298,7 +303,7 @@ class RpcOptionsTest {
                         .setCgroupYard("/x")),
             Row.dump(
                 "cg_root",
-                o -> o.criu(c -> c.cgroupRoot("", "/x")),
+                o -> o.criu(c -> c.set("cgroup-root=/x")),
                 f ->
                     f.setManageCgroupsMode(criu_cg_mode.SOFT)
                         .addCgRoot(cgroup_root.newBuilder().setPath("/x")))));
@@ -344,13 +349,14 @@ class RpcOptionsTest {
   @TestFactory
   Stream<DynamicTest> refusesConflicts() {
     return Stream.of(
-        conflict("tcpClose", () -> dump().criu(c -> c.tcpClose(true).tcpEstablished(true)).build()),
         conflict(
-            "tcpEstablished",
+            "tcp-close", () -> dump().criu(c -> c.tcpClose(true).tcpEstablished(true)).build()),
+        conflict(
+            "tcp-established",
             () -> restore().criu(c -> c.tcpEstablished(true).tcpClose(true)).build()),
         conflict(
             "cgroups that are ignored",
-            () -> dump().criu(c -> c.cgroupRoot("", "/x").cgroups(CgroupMode.IGNORE)).build()),
+            () -> dump().criu(c -> c.set("cgroup-root=/x").cgroups(CgroupMode.IGNORE)).build()),
         conflict("leaveStopped", () -> dump().leaveStopped(true).leaveRunning(true).build()),
         conflict("leaveRunning", () -> dump().leaveRunning(true).leaveStopped(true).build()),
         conflict(
@@ -358,19 +364,12 @@ class RpcOptionsTest {
             () -> dump().criu(c -> c.unprivileged(true).cgroups(CgroupMode.SOFT)).build()),
         conflict(
             "cgroups",
-            () -> restore().criu(c -> c.cgroupRoot("", "/x").unprivileged(true)).build()),
+            () -> restore().criu(c -> c.set("cgroup-root=/x").unprivileged(true)).build()),
         conflict(
-            "join",
-            () ->
-                restore()
-                    .criu(c -> c.joinNamespace("net", FILE).emptyNetworkNamespace(true))
-                    .build()),
+            "join", () -> restore().criu(c -> c.set("join-ns=net:/x").set("empty-ns=net")).build()),
         conflict(
-            "emptyNetworkNamespace",
-            () ->
-                restore()
-                    .criu(c -> c.emptyNetworkNamespace(true).joinNamespace("net", FILE))
-                    .build()));
+            "empty-ns",
+            () -> restore().criu(c -> c.set("empty-ns=net").set("join-ns=net:/x")).build()));
   }
 
   private static DynamicTest impossible(String what, Runnable options) {

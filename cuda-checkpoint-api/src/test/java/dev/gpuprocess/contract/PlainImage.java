@@ -23,9 +23,7 @@ import java.util.Map;
 public final class PlainImage {
 
   private static final ManifestData.Options SHELL_JOB =
-      new ManifestData.Options(
-          true, false, false, false, false, false, false, false, false, false, List.of(), "", null,
-          null);
+      new ManifestData.Options(List.of("shell-job"), null, null);
 
   private PlainImage() {}
 

@@ -7,6 +7,7 @@ import dev.gpuprocess.internal.proc.Mount;
 import dev.gpuprocess.internal.proc.Namespaces;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.text.NativePath;
+import dev.gpuprocess.options.CriuSwitch;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.External;
 import dev.gpuprocess.options.RestoreOptions;
@@ -103,7 +104,7 @@ public record Isolation(List<Path> mounts) {
             .toArray(External[]::new);
     RestoreOptions.Builder all = options.toBuilder().criu(c -> c.external(external));
     // Without it CRIU stops with "BUG at criu/mount.c".
-    return options.criu().root().isPresent()
+    return options.criu().isSet(CriuSwitch.ROOT)
         ? all.build()
         : all.criu(c -> c.root(Path.of("/"))).build();
   }

@@ -10,6 +10,7 @@ import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.manifest.ManifestData;
 import dev.gpuprocess.internal.text.NativePath;
 import dev.gpuprocess.internal.text.Printable;
+import dev.gpuprocess.options.CriuSwitch;
 import dev.gpuprocess.options.RestoreOptions;
 import java.io.IOException;
 import java.nio.file.FileSystemException;
@@ -50,9 +51,10 @@ final class FileComparison {
     List<String> hostMounts = manifest.options().hostMounts();
     this.mounts = hostMounts == null ? List.of() : hostMounts;
     // Below another root directory, a path means another file.
-    boolean isElsewhere = options.criu().root().filter(root -> !root.equals(ROOT)).isPresent();
+    boolean isElsewhere =
+        options.criu().find(CriuSwitch.ROOT).filter(root -> !root.equals(ROOT)).isPresent();
     this.files = before == null || isElsewhere ? List.of() : before.files();
-    this.bySizeAlone = options.criu().compareFilesBySize();
+    this.bySizeAlone = options.criu().has(CriuSwitch.FILE_SIZE_VALIDATION);
   }
 
   /**

@@ -8,6 +8,7 @@ import dev.gpuprocess.image.ImageMachine;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.manifest.ManifestData;
 import dev.gpuprocess.options.CpuCheck;
+import dev.gpuprocess.options.CriuSwitch;
 import dev.gpuprocess.options.RestoreOptions;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -130,7 +131,7 @@ public final class MachineComparison {
       boolean asked =
           options
               .criu()
-              .cpuCheck()
+              .find(CriuSwitch.CPU_CAP)
               .map(check -> check.compareTo(CpuCheck.INSTRUCTIONS) >= 0)
               .orElse(true);
       add(

@@ -4,7 +4,8 @@ import dev.gpuprocess.image.ImageMachine;
 import dev.gpuprocess.image.ImageProcess;
 import dev.gpuprocess.image.Manifest;
 import dev.gpuprocess.internal.text.Label;
-import dev.gpuprocess.options.CgroupMode;
+import dev.gpuprocess.options.CriuOptions;
+import dev.gpuprocess.options.CriuSwitch;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.time.Instant;
 import java.util.HashSet;
@@ -262,18 +263,7 @@ public record ManifestData(
   /**
    * What a restore must know about the dump.
    *
-   * @param shellJob whether the root was not the leader of its session
-   * @param tcpEstablished whether connected TCP sockets were kept
-   * @param tcpClose whether connected TCP sockets come back closed
-   * @param externalUnixSockets whether UNIX sockets could be connected to the outside
-   * @param fileLocks whether file locks were kept
-   * @param allowUprobes whether uprobes were accepted
-   * @param emptyNetworkNamespace whether the network namespace comes back empty
-   * @param externalMounts whether external mounts were found without being named
-   * @param sharedMounts whether external mounts could be shared
-   * @param masterMounts whether external mounts could be slaves
-   * @param fileSystems types of file systems that were dumped although CRIU does not know them
-   * @param cgroups the name of a {@link CgroupMode}, empty where CRIU decided
+   * @param criu CRIU's switches, as {@link CriuOptions.Builder#set(String)} reads them
    * @param hostMounts of an {@linkplain dev.gpuprocess.options.LaunchOptions.Builder#isolated
    *     isolated} process the mount points at which it has what the host has there; null for any
    *     other
@@ -281,24 +271,9 @@ public record ManifestData(
    *     none
    */
   public record Options(
-      boolean shellJob,
-      boolean tcpEstablished,
-      boolean tcpClose,
-      boolean externalUnixSockets,
-      boolean fileLocks,
-      boolean allowUprobes,
-      boolean emptyNetworkNamespace,
-      boolean externalMounts,
-      boolean sharedMounts,
-      boolean masterMounts,
-      List<String> fileSystems,
-      String cgroups,
-      @Nullable List<String> hostMounts,
-      @Nullable String plugin) {
+      List<String> criu, @Nullable List<String> hostMounts, @Nullable String plugin) {
 
     private static final Pattern PLUGIN = Pattern.compile("[a-z][a-z0-9_]{0,63}");
-
-    private static final Pattern FILE_SYSTEM = Pattern.compile("[a-z][a-z0-9_.-]{0,31}");
 
     /**
      * Checks that nothing is missing or impossible.
@@ -306,13 +281,9 @@ public record ManifestData(
      * @throws IllegalArgumentException when a value is impossible
      */
     public Options {
-      fileSystems = List.copyOf(fileSystems);
-      if (fileSystems.stream().distinct().count() != fileSystems.size()
-          || !fileSystems.stream().allMatch(type -> FILE_SYSTEM.matcher(type).matches())) {
-        throw new IllegalArgumentException("these are not types of file systems: " + fileSystems);
-      }
-      if (!cgroups.isEmpty()) {
-        CgroupMode unused = CgroupMode.valueOf(cgroups);
+      criu = List.copyOf(criu);
+      if (!settings(parse(criu)).equals(criu)) {
+        throw new IllegalArgumentException("these are not options of a restore: " + criu);
       }
       hostMounts = hostMounts == null ? null : List.copyOf(hostMounts);
       if (hostMounts != null && !hostMounts.stream().allMatch(point -> point.startsWith("/"))) {
@@ -320,6 +291,27 @@ public record ManifestData(
       }
       if (plugin != null && !PLUGIN.matcher(plugin).matches()) {
         throw new IllegalArgumentException("this is not the name of a plugin: " + plugin);
+      }
+    }
+
+    /** Returns what a restore must know of the options of a dump. */
+    public static List<String> settings(CriuOptions dump) {
+      return dump.settings(
+          each -> each.use() == CriuSwitch.Use.BOTH || each.use() == CriuSwitch.Use.RESTORE);
+    }
+
+    /** Returns the options of CRIU for a restore. */
+    public CriuOptions criuOptions() {
+      return parse(criu);
+    }
+
+    private static CriuOptions parse(List<String> settings) {
+      CriuOptions.Builder all = CriuOptions.builder();
+      settings.forEach(all::set);
+      try {
+        return all.build();
+      } catch (IllegalStateException e) {
+        throw new IllegalArgumentException(e);
       }
     }
 

@@ -74,10 +74,9 @@ final class ForgedMutants {
     possible.put(".commandLine[0]", new JsonPrimitive("/bin/true"));
     possible.put(".commandLine", new JsonArray());
     possible.put(".gpuBytes", new JsonObject());
-    possible.put(".options.shellJob", new JsonPrimitive(false));
-    possible.put(".options.tcpEstablished", new JsonPrimitive(false));
-    possible.put(".options.externalUnixSockets", new JsonPrimitive(true));
-    possible.put(".options.fileLocks", new JsonPrimitive(false));
+    possible.put(".options.criu", new JsonArray());
+    possible.put(".options.criu[0]", new JsonPrimitive("tcp-close"));
+    possible.put(".options.criu[6]", new JsonPrimitive("root=/"));
     List<Mutant> all = new ArrayList<>();
     possible.forEach(
         (path, value) -> {

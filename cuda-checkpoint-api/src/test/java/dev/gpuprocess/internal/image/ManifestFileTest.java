@@ -63,20 +63,15 @@ class ManifestFileTest {
         "criuVersion": "4.2.1",
         "kernel": "6.18.44",
         "options": {
-          "shellJob": true,
-          "tcpEstablished": true,
-          "tcpClose": false,
-          "externalUnixSockets": false,
-          "fileLocks": true,
-          "allowUprobes": false,
-          "emptyNetworkNamespace": false,
-          "externalMounts": true,
-          "sharedMounts": false,
-          "masterMounts": true,
-          "fileSystems": [
-            "squashfs"
-          ],
-          "cgroups": "SOFT"
+          "criu": [
+            "tcp-established",
+            "file-locks",
+            "external-mounts",
+            "enable-external-masters",
+            "enable-fs=squashfs",
+            "manage-cgroups=soft",
+            "shell-job"
+          ]
         },
         "files": [
           {
@@ -286,8 +281,7 @@ class ManifestFileTest {
     String plugin =
         none.replace("\"formatVersion\": 3", "\"formatVersion\": 4")
             .replace(
-                "\"cgroups\": \"SOFT\"",
-                "\"cgroups\": \"SOFT\",\n    \"plugin\": \"amdgpu_plugin\"");
+                "\"shell-job\"\n    ]", "\"shell-job\"\n    ],\n    \"plugin\": \"amdgpu_plugin\"");
     ManifestData manifest = read(plugin);
     assertEquals("amdgpu_plugin", manifest.options().plugin());
     assertNotNull(manifest.members());

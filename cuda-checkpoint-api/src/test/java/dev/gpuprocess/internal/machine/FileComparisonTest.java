@@ -90,7 +90,8 @@ class FileComparisonTest {
     Path library = Files.write(directory.resolve("lib.so"), elf(8));
     MappedFile recorded = new MappedFile(path("lib.so"), 256, "07000000", null);
     assertPrevents(recorded, "build id 07000000 in the image, build id 08000000 here");
-    RestoreOptions bySize = RestoreOptions.builder().criu(c -> c.compareFilesBySize(true)).build();
+    RestoreOptions bySize =
+        RestoreOptions.builder().criu(c -> c.set("file-validation=filesize")).build();
     assertEquals(
         List.of(false),
         differences(bySize, List.of(recorded)).stream().map(MachineDifference::prevents).toList());

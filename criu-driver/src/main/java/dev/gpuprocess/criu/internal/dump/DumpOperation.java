@@ -26,6 +26,7 @@ import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.internal.time.Polling;
+import dev.gpuprocess.options.CriuSwitch;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.spi.DumpListener;
@@ -74,7 +75,7 @@ public final class DumpOperation {
   public DumpReport run() {
     ProcStat stat = checkProcess();
     checkDirectories();
-    if (options.criu().cgroups().isPresent()) {
+    if (options.criu().isSet(CriuSwitch.MANAGE_CGROUPS)) {
       criu.command().requireRoot("dump", root.pid(), "CriuOptions.cgroups");
     }
     CallContext.requireNotCancelled(

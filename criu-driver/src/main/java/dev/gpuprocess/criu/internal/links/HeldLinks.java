@@ -8,6 +8,7 @@ import dev.gpuprocess.internal.linux.OpenedFile;
 import dev.gpuprocess.internal.linux.UntrustedPaths;
 import dev.gpuprocess.internal.proc.FileNode;
 import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.options.CriuSwitch;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
@@ -57,7 +58,7 @@ public final class HeldLinks {
    * @throws ImageException if they cannot be copied
    */
   public static HeldLinks hold(Path images, ProcessIdentity root, DumpOptions options) {
-    if (!options.criu().linkRemap()) {
+    if (!options.criu().has(CriuSwitch.LINK_REMAP)) {
       return NONE;
     }
     try {
@@ -126,7 +127,7 @@ public final class HeldLinks {
 
   private static boolean isToBeHeld(
       Path link, FileNode file, ProcessIdentity root, DumpOptions options) {
-    if (file.bytes() <= options.criu().ghostLimit()) {
+    if (file.bytes() <= options.criu().get(CriuSwitch.GHOST_LIMIT)) {
       return true;
     }
     if (options.leaveRunning()) {

@@ -2,6 +2,7 @@ package dev.gpuprocess.criu.internal.preflight;
 
 import dev.gpuprocess.internal.proc.FileNode;
 import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.options.CriuSwitch;
 import dev.gpuprocess.options.DumpOptions;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -27,7 +28,7 @@ final class LockCheck {
 
   LockCheck(FindingCollector findings, DumpOptions options) {
     this.findings = findings;
-    this.lockedInodes = options.criu().fileLocks() ? Set.of() : lockedInodes();
+    this.lockedInodes = options.criu().has(CriuSwitch.FILE_LOCKS) ? Set.of() : lockedInodes();
   }
 
   private static Set<Long> lockedInodes() {

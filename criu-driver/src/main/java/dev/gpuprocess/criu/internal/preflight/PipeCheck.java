@@ -5,6 +5,7 @@ import dev.gpuprocess.internal.linux.Poll;
 import dev.gpuprocess.internal.linux.ProcessDescriptor;
 import dev.gpuprocess.internal.proc.OpenFile;
 import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.options.CriuSwitch;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.External;
 import java.io.IOException;
@@ -80,7 +81,9 @@ final class PipeCheck {
   void finish() {
     Map<Long, Ends> suspects = new LinkedHashMap<>(pipes);
     suspects.values().removeIf(Ends::both);
-    suspects.keySet().removeIf(inode -> options.criu().external().contains(External.pipe(inode)));
+    suspects
+        .keySet()
+        .removeIf(inode -> options.criu().get(CriuSwitch.EXTERNAL).contains(External.pipe(inode)));
     // A pipe without another end does not lose it by a restore.
     suspects.values().removeIf(ends -> !hasOtherEnd(ends.places.get(0)).orElse(true));
     if (suspects.isEmpty()) {

@@ -2,6 +2,7 @@ package dev.gpuprocess.criu.internal.preflight;
 
 import dev.gpuprocess.criu.internal.linux.Posix;
 import dev.gpuprocess.internal.proc.FileNode;
+import dev.gpuprocess.options.CriuSwitch;
 import dev.gpuprocess.options.DumpOptions;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
@@ -25,7 +26,7 @@ final class RemovedFileCheck {
     }
     if (node.links() == 0) {
       lookAtSize(place, name(target), node);
-    } else if (!options.criu().linkRemap()
+    } else if (!options.criu().has(CriuSwitch.LINK_REMAP)
         && target.endsWith(REMOVED)
         && place
             .seenByProcess(target)
@@ -42,7 +43,7 @@ final class RemovedFileCheck {
   /** The mount is not compared: what matters is that this file has been declared external. */
   private boolean isExternal(FileNode node) {
     String end = ":" + Long.toHexString(node.inode()) + "]";
-    return options.criu().external().stream()
+    return options.criu().get(CriuSwitch.EXTERNAL).stream()
         .anyMatch(each -> each.text().startsWith("file[") && each.text().endsWith(end));
   }
 
@@ -54,12 +55,12 @@ final class RemovedFileCheck {
 
   /** CRIU counts the blocks on disk: a hole counts nothing, and the last block counts in full. */
   private void lookAtSize(ResourceRef place, String name, FileNode node) {
-    if (node.bytes() <= options.criu().ghostLimit() / 2) {
+    if (node.bytes() <= options.criu().get(CriuSwitch.GHOST_LIMIT) / 2) {
       return;
     }
     // Only here, as loading jnr-posix takes a third of a second.
     long bytes = Posix.allocatedBytes(place.link());
-    if (bytes > options.criu().ghostLimit()) {
+    if (bytes > options.criu().get(CriuSwitch.GHOST_LIMIT)) {
       findings.needs(
           place,
           name,

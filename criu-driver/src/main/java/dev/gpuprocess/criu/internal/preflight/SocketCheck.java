@@ -3,6 +3,7 @@ package dev.gpuprocess.criu.internal.preflight;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.SocketTables;
 import dev.gpuprocess.internal.proc.TcpSocket;
+import dev.gpuprocess.options.CriuSwitch;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.External;
 import dev.gpuprocess.report.Finding.Severity;
@@ -89,15 +90,17 @@ final class SocketCheck {
   }
 
   private void lookAtTcp(ResourceRef place, TcpSocket socket) {
-    if (socket.isListening() && socket.waiting() > 0 && !options.criu().tcpSkipInFlight()) {
+    if (socket.isListening()
+        && socket.waiting() > 0
+        && !options.criu().has(CriuSwitch.SKIP_IN_FLIGHT)) {
       findings.needs(
           place,
           "tcp listener " + socket.local(),
           "has connections that it has not accepted",
           "CriuOptions.tcpSkipInFlight(true)");
     } else if (socket.isConnected()
-        && !options.criu().tcpEstablished()
-        && !options.criu().tcpClose()) {
+        && !options.criu().has(CriuSwitch.TCP_ESTABLISHED)
+        && !options.criu().has(CriuSwitch.TCP_CLOSE)) {
       findings.needs(
           place,
           "tcp " + socket.local() + " -> " + socket.remote(),
@@ -142,8 +145,8 @@ final class SocketCheck {
   }
 
   private boolean isAllowed(UnixSocket socket, Map<Long, UnixSocket> unix) {
-    return options.criu().external().contains(External.unixSocket(socket.inode()))
-        || (options.criu().externalUnixSockets() && sendsToName(socket, unix));
+    return options.criu().get(CriuSwitch.EXTERNAL).contains(External.unixSocket(socket.inode()))
+        || (options.criu().has(CriuSwitch.EXT_UNIX_SK) && sendsToName(socket, unix));
   }
 
   /** CRIU reconnects a datagram socket if its peer has a name. */

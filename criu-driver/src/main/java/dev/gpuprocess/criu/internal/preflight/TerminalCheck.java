@@ -3,6 +3,7 @@ package dev.gpuprocess.criu.internal.preflight;
 import dev.gpuprocess.internal.linux.Processes;
 import dev.gpuprocess.internal.proc.FileNode;
 import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.options.CriuSwitch;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.External;
 import dev.gpuprocess.report.ProcessIdentity;
@@ -49,7 +50,10 @@ final class TerminalCheck {
     int major = node.major();
     int minor = node.minor();
     if (major == SLAVE_MAJOR) {
-      if (!options.criu().external().contains(External.terminal(node.number(), node.device()))) {
+      if (!options
+          .criu()
+          .get(CriuSwitch.EXTERNAL)
+          .contains(External.terminal(node.number(), node.device()))) {
         slaves.putIfAbsent(minor, new Slave(place, node));
       }
       return true;

@@ -26,6 +26,7 @@ import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.options.CpuCheck;
 import dev.gpuprocess.options.CriuOptions;
+import dev.gpuprocess.options.CriuSwitch;
 import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.spi.RestoreListener;
@@ -86,7 +87,7 @@ public final class RestoreOperation {
   private static RestoreOptions withRecordedCpu(RestoreRequest request) {
     RestoreOptions options = request.options();
     boolean recorded = Files.exists(request.images().resolve(CpuImage.NAME));
-    return recorded && options.criu().cpuCheck().isEmpty()
+    return recorded && !options.criu().isSet(CriuSwitch.CPU_CAP)
         ? options.toBuilder().criu(c -> c.cpuCheck(CpuCheck.INSTRUCTIONS)).build()
         : options;
   }
@@ -233,13 +234,14 @@ public final class RestoreOperation {
 
   private void requireOurChild() {
     CriuOptions wanted = options.criu();
-    if (!wanted.inheritedDescriptors().isEmpty() || !wanted.inheritedFiles().isEmpty()) {
+    if (!wanted.get(CriuSwitch.INHERIT_FD).isEmpty()
+        || !wanted.get(CriuSwitch.INHERIT_FILE).isEmpty()) {
       criu.command().requireDirect("restore", pid, "CriuOptions.inherit");
     }
     if (request.asChild()) {
       criu.command().requireDirect("restore", pid, "RestoreRequest.asChild");
     }
-    if (wanted.cgroups().isPresent()) {
+    if (wanted.isSet(CriuSwitch.MANAGE_CGROUPS)) {
       criu.command().requireRoot("restore", pid, "CriuOptions.cgroups");
     }
   }

@@ -4,6 +4,7 @@ import dev.gpuprocess.criu.internal.linux.ChildProcess;
 import dev.gpuprocess.criu.proto.Rpc.inherit_fd;
 import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.options.CriuOptions;
+import dev.gpuprocess.options.CriuSwitch;
 import java.nio.file.FileSystemException;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -23,8 +24,8 @@ final class InheritedDescriptors implements AutoCloseable {
   static InheritedDescriptors open(CriuOptions criu) throws FileSystemException {
     InheritedDescriptors all = new InheritedDescriptors();
     try {
-      criu.inheritedDescriptors().forEach(all::add);
-      for (Map.Entry<String, Path> file : criu.inheritedFiles().entrySet()) {
+      criu.get(CriuSwitch.INHERIT_FD).forEach(all::add);
+      for (Map.Entry<String, Path> file : criu.get(CriuSwitch.INHERIT_FILE).entrySet()) {
         int descriptor = Libc.open(file.getValue(), Libc.O_RDWR);
         all.opened.add(descriptor);
         all.add(file.getKey(), descriptor);

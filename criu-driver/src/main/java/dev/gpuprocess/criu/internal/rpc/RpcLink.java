@@ -11,6 +11,7 @@ import dev.gpuprocess.criu.proto.Rpc.criu_req;
 import dev.gpuprocess.criu.proto.Rpc.criu_req_type;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.options.CriuOptions;
+import dev.gpuprocess.options.CriuSwitch;
 import dev.gpuprocess.options.NetworkLock;
 import dev.gpuprocess.spi.DumpRequest;
 import dev.gpuprocess.spi.GpuPlugin;
@@ -76,7 +77,7 @@ public record RpcLink(CriuCommand command, Function<GpuPlugin, Path> plugins) {
       return make(
           criu_req_type.RESTORE,
           opts,
-          RpcOptions.configuration(request.options().criu()),
+          RpcOptions.configuration(request),
           request.images(),
           request.work(),
           request.plugin(),
@@ -119,9 +120,10 @@ public record RpcLink(CriuCommand command, Function<GpuPlugin, Path> plugins) {
    */
   private static NetworkLock networkLock(DumpRequest request) {
     CriuOptions criu = request.options().criu();
-    if (criu.networkLock() != NetworkLock.AUTOMATIC
-        || !(criu.tcpEstablished() || hasItsOwnNetwork(request.process().pid()))) {
-      return criu.networkLock();
+    NetworkLock wanted = criu.get(CriuSwitch.NETWORK_LOCK);
+    if (wanted != NetworkLock.AUTOMATIC
+        || !(criu.has(CriuSwitch.TCP_ESTABLISHED) || hasItsOwnNetwork(request.process().pid()))) {
+      return wanted;
     }
     boolean installed =
         Stream.of(System.getenv().getOrDefault("PATH", "").split(":"))

@@ -10,14 +10,14 @@ import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.options.CgroupMode;
 import dev.gpuprocess.options.CpuCheck;
 import dev.gpuprocess.options.CriuOptions;
-import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.options.CriuSwitch;
 import dev.gpuprocess.options.NetworkLock;
-import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.spi.DumpRequest;
 import dev.gpuprocess.spi.RestoreRequest;
-import java.nio.file.Path;
-import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
+import java.util.function.BiConsumer;
+import java.util.stream.Stream;
 
 /**
  * Translates this library's options into those of CRIU's RPC, and into lines of its configuration
@@ -36,23 +36,78 @@ public final class RpcOptions {
   private static final int CPU_ALL = 2;
   private static final int CPU_INSTRUCTIONS = 4;
 
+  /** A switch and the field of a request that it sets. */
+  private record Field<T>(CriuSwitch<T> option, BiConsumer<criu_opts.Builder, T> setter) {
+
+    void set(criu_opts.Builder opts, CriuOptions criu) {
+      criu.find(option).ifPresent(value -> setter.accept(opts, value));
+    }
+  }
+
+  private static final List<Field<?>> FIELDS =
+      List.of(
+          field(CriuSwitch.TCP_ESTABLISHED, criu_opts.Builder::setTcpEstablished),
+          field(CriuSwitch.TCP_CLOSE, criu_opts.Builder::setTcpClose),
+          field(CriuSwitch.SKIP_IN_FLIGHT, criu_opts.Builder::setTcpSkipInFlight),
+          field(CriuSwitch.EXT_UNIX_SK, criu_opts.Builder::setExtUnixSk),
+          field(CriuSwitch.EMPTY_NET_NS, (opts, on) -> opts.setEmptyNs(on ? CLONE_NEWNET : 0)),
+          field(CriuSwitch.FILE_LOCKS, criu_opts.Builder::setFileLocks),
+          field(CriuSwitch.LINK_REMAP, criu_opts.Builder::setLinkRemap),
+          field(CriuSwitch.GHOST_LIMIT, (opts, bytes) -> opts.setGhostLimit((int) (long) bytes)),
+          field(CriuSwitch.EVASIVE_DEVICES, criu_opts.Builder::setEvasiveDevices),
+          field(CriuSwitch.FORCE_IRMAP, criu_opts.Builder::setForceIrmap),
+          field(
+              CriuSwitch.IRMAP_SCAN_PATH,
+              (opts, all) -> all.forEach(path -> opts.addIrmapScanPaths(NativePath.text(path)))),
+          field(
+              CriuSwitch.EXTERNAL,
+              (opts, all) -> all.forEach(each -> opts.addExternal(each.text()))),
+          field(CriuSwitch.EXTERNAL_MOUNTS, criu_opts.Builder::setAutoExtMnt),
+          field(CriuSwitch.ENABLE_EXTERNAL_SHARING, criu_opts.Builder::setExtSharing),
+          field(CriuSwitch.ENABLE_EXTERNAL_MASTERS, criu_opts.Builder::setExtMasters),
+          field(
+              CriuSwitch.SKIP_MNT,
+              (opts, all) -> all.forEach(point -> opts.addSkipMnt(NativePath.text(point)))),
+          field(CriuSwitch.ENABLE_FS, criu_opts.Builder::addAllEnableFs),
+          field(CriuSwitch.MANAGE_CGROUPS, (opts, mode) -> opts.setManageCgroupsMode(mode(mode))),
+          field(CriuSwitch.CGROUP_ROOT, RpcOptions::addCgroupRoots),
+          field(CriuSwitch.CGROUP_PROPS, criu_opts.Builder::setCgroupProps),
+          field(CriuSwitch.CGROUP_DUMP_CONTROLLER, criu_opts.Builder::addAllCgroupDumpController),
+          field(CriuSwitch.CGROUP_YARD, (opts, path) -> opts.setCgroupYard(NativePath.text(path))),
+          field(CriuSwitch.CPU_CAP, (opts, check) -> opts.setCpuCap(mask(check))),
+          field(
+              CriuSwitch.FREEZE_CGROUP,
+              (opts, path) -> opts.setFreezeCgroup(NativePath.text(path))),
+          field(CriuSwitch.UNPRIVILEGED, criu_opts.Builder::setUnprivileged),
+          field(CriuSwitch.LOG_LEVEL, criu_opts.Builder::setLogLevel),
+          field(CriuSwitch.SHELL_JOB, criu_opts.Builder::setShellJob),
+          field(CriuSwitch.ROOT, (opts, path) -> opts.setRoot(NativePath.text(path))),
+          field(CriuSwitch.JOIN_NS, RpcOptions::addNamespaces),
+          field(CriuSwitch.WEAK_SYSCTLS, criu_opts.Builder::setWeakSysctls),
+          field(CriuSwitch.LSM_PROFILE, criu_opts.Builder::setLsmProfile),
+          field(CriuSwitch.LSM_MOUNT_CONTEXT, criu_opts.Builder::setLsmMountContext),
+          field(CriuSwitch.MNTNS_COMPAT_MODE, criu_opts.Builder::setMntnsCompatMode),
+          field(CriuSwitch.SKIP_FILE_RWX_CHECK, criu_opts.Builder::setSkipFileRwxCheck));
+
+  /** Those for which RPC has no field, with their lines in CRIU's configuration file. */
+  private static final Map<CriuSwitch<Boolean>, String> LINES =
+      Map.of(
+          CriuSwitch.FILE_SIZE_VALIDATION, "file-validation filesize",
+          CriuSwitch.ALLOW_UPROBES, "allow-uprobes",
+          CriuSwitch.GHOST_FIEMAP, "ghost-fiemap");
+
   private RpcOptions() {}
 
+  private static <T> Field<T> field(CriuSwitch<T> option, BiConsumer<criu_opts.Builder, T> setter) {
+    return new Field<>(option, setter);
+  }
+
   public static criu_opts.Builder of(DumpRequest request, NetworkLock networkLock) {
-    DumpOptions options = request.options();
-    CriuOptions criu = options.criu();
     criu_opts.Builder opts =
-        common(criu)
-            .setLeaveStopped(options.leaveStopped())
-            .setLeaveRunning(options.leaveRunning())
-            .setTcpSkipInFlight(criu.tcpSkipInFlight())
-            .setLinkRemap(criu.linkRemap())
-            .setGhostLimit((int) criu.ghostLimit())
-            .setEvasiveDevices(criu.evasiveDevices())
-            .setForceIrmap(criu.forceIrmap())
-            .setTimeout(seconds(criu));
-    criu.irmapScanPaths().forEach(path -> opts.addIrmapScanPaths(NativePath.text(path)));
-    criu.freezeCgroup().map(Path::toString).ifPresent(opts::setFreezeCgroup);
+        of(request.options().criu(), CriuSwitch.Use.RESTORE)
+            .setLeaveStopped(request.options().leaveStopped())
+            .setLeaveRunning(request.options().leaveRunning())
+            .setTimeout(seconds(request.options().criu()));
     switch (networkLock) {
       case IPTABLES -> opts.setNetworkLock(criu_network_lock_method.IPTABLES);
       case NFTABLES -> opts.setNetworkLock(criu_network_lock_method.NFTABLES);
@@ -62,102 +117,71 @@ public final class RpcOptions {
     return opts;
   }
 
+  public static criu_opts.Builder of(RestoreRequest request) {
+    criu_opts.Builder opts =
+        of(request.options().criu(), CriuSwitch.Use.DUMP)
+            .setLeaveStopped(request.options().leaveStopped())
+            .setRstSibling(request.asChild());
+    if (request.plugin() != null) {
+      opts.setLogLevel(DEBUG); // where alone CRIU says that a plugin failed at last
+    }
+    return opts;
+  }
+
+  /** Returns the fields of all switches but those that only the other operation uses. */
+  private static criu_opts.Builder of(CriuOptions criu, CriuSwitch.Use other) {
+    criu_opts.Builder opts = criu_opts.newBuilder().setNotifyScripts(true);
+    FIELDS.stream()
+        .filter(field -> field.option().use() != other)
+        .forEach(field -> field.set(opts, criu));
+    return opts;
+  }
+
   /**
    * The freeze timeout in whole seconds, limited because CRIU computes it in microseconds in 32
    * bits ({@code opts.timeout}).
    */
   public static int seconds(CriuOptions criu) {
-    return (int) Math.min(Durations.seconds(criu.freezeTimeout()), MOST_SECONDS);
-  }
-
-  public static criu_opts.Builder of(RestoreRequest request) {
-    RestoreOptions options = request.options();
-    CriuOptions criu = options.criu();
-    criu_opts.Builder opts =
-        common(criu)
-            .setLeaveStopped(options.leaveStopped())
-            .setShellJob(criu.shellJob())
-            .setWeakSysctls(criu.weakSysctls())
-            .setMntnsCompatMode(criu.mountCompatibility())
-            .setSkipFileRwxCheck(criu.skipFileModeCheck())
-            .setRstSibling(request.asChild());
-    if (request.plugin() != null) {
-      opts.setLogLevel(DEBUG); // where alone CRIU says that a plugin failed at last
-    }
-    criu.root().map(Path::toString).ifPresent(opts::setRoot);
-    criu.joinedNamespaces().forEach((kind, file) -> opts.addJoinNs(joined(kind, file, criu)));
-    criu.lsmProfile().ifPresent(opts::setLsmProfile);
-    criu.lsmMountContext().ifPresent(opts::setLsmMountContext);
-    return opts;
+    return (int) Math.min(Durations.seconds(criu.get(CriuSwitch.TIMEOUT)), MOST_SECONDS);
   }
 
   /** Returns the options of a dump that CRIU takes only from a configuration file. */
   static List<String> configuration(DumpRequest request) {
-    CriuOptions criu = request.options().criu();
-    List<String> lines = configuration(criu);
-    if (criu.ghostFiemap()) {
-      lines.add("ghost-fiemap");
-    }
-    return lines;
+    return lines(request.options().criu()).toList();
   }
 
-  /** Returns the options of any request that CRIU takes only from a configuration file. */
-  static List<String> configuration(CriuOptions criu) {
-    List<String> lines = new ArrayList<>();
-    if (criu.compareFilesBySize()) {
-      lines.add("file-validation filesize");
-    }
-    if (criu.allowUprobes()) {
-      lines.add("allow-uprobes");
-    }
-    return lines;
+  /** Returns the options of a restore that CRIU takes only from a configuration file. */
+  static List<String> configuration(RestoreRequest request) {
+    return lines(request.options().criu())
+        .filter(line -> !line.equals(LINES.get(CriuSwitch.GHOST_FIEMAP)))
+        .toList();
   }
 
-  private static join_namespace joined(String kind, Path file, CriuOptions criu) {
-    join_namespace.Builder message =
-        join_namespace.newBuilder().setNs(kind).setNsFile(NativePath.text(file));
-    if (kind.equals("user")) {
-      criu.userNamespaceIds().ifPresent(message::setExtraOpt);
-    }
-    return message.build();
+  private static Stream<String> lines(CriuOptions criu) {
+    return LINES.entrySet().stream()
+        .filter(line -> criu.has(line.getKey()))
+        .map(Map.Entry::getValue);
   }
 
-  private static criu_opts.Builder common(CriuOptions criu) {
-    criu_opts.Builder opts =
-        criu_opts
-            .newBuilder()
-            .setLogLevel(criu.logLevel())
-            .setNotifyScripts(true)
-            .setTcpEstablished(criu.tcpEstablished())
-            .setTcpClose(criu.tcpClose())
-            .setExtUnixSk(criu.externalUnixSockets())
-            .setFileLocks(criu.fileLocks())
-            .setUnprivileged(criu.unprivileged())
-            .setAutoExtMnt(criu.externalMounts())
-            .setExtSharing(criu.sharedMounts())
-            .setExtMasters(criu.masterMounts())
-            .addAllEnableFs(criu.fileSystems());
-    criu.skippedMounts().forEach(point -> opts.addSkipMnt(NativePath.text(point)));
-    criu.external().forEach(each -> opts.addExternal(each.text()));
-    addCgroups(opts, criu);
-    criu.cpuCheck().ifPresent(check -> opts.setCpuCap(mask(check)));
-    if (criu.emptyNetworkNamespace()) {
-      opts.setEmptyNs(CLONE_NEWNET);
-    }
-    return opts;
+  private static void addCgroupRoots(criu_opts.Builder opts, Map<String, String> roots) {
+    roots.forEach(
+        (controller, path) -> {
+          cgroup_root.Builder root = cgroup_root.newBuilder().setPath(path);
+          opts.addCgRoot(controller.isEmpty() ? root : root.setCtrl(controller));
+        });
   }
 
-  private static void addCgroups(criu_opts.Builder opts, CriuOptions criu) {
-    criu.cgroups().map(RpcOptions::mode).ifPresent(opts::setManageCgroupsMode);
-    criu.cgroupRoots()
-        .forEach(
-            (controller, path) -> {
-              cgroup_root.Builder root = cgroup_root.newBuilder().setPath(path);
-              opts.addCgRoot(controller.isEmpty() ? root : root.setCtrl(controller));
-            });
-    criu.cgroupProperties().ifPresent(opts::setCgroupProps);
-    opts.addAllCgroupDumpController(criu.cgroupControllers());
-    criu.cgroupYard().map(NativePath::text).ifPresent(opts::setCgroupYard);
+  /** Adds namespaces; the ids in a user namespace follow its file. */
+  private static void addNamespaces(criu_opts.Builder opts, Map<String, String> namespaces) {
+    namespaces.forEach(
+        (kind, file) -> {
+          join_namespace.Builder message = join_namespace.newBuilder().setNs(kind);
+          int end = kind.equals("user") ? file.indexOf(',') : -1;
+          if (end >= 0) {
+            message.setExtraOpt(file.substring(end + 1));
+          }
+          opts.addJoinNs(message.setNsFile(end < 0 ? file : file.substring(0, end)));
+        });
   }
 
   private static criu_cg_mode mode(CgroupMode mode) {

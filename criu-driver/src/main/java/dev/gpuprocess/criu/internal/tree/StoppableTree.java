@@ -9,6 +9,7 @@ import dev.gpuprocess.internal.proc.Freezer;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.time.WorkLimit;
+import dev.gpuprocess.options.CriuSwitch;
 import dev.gpuprocess.options.DumpOptions;
 import java.util.List;
 
@@ -37,7 +38,7 @@ public final class StoppableTree {
   public void require(List<Integer> descendants) {
     WorkLimit limit = WorkLimit.scanning("dump", root, options.deadline());
     // CRIU can thaw the cgroup of the option.
-    boolean mayBeFrozen = options.criu().freezeCgroup().isPresent();
+    boolean mayBeFrozen = options.criu().isSet(CriuSwitch.FREEZE_CGROUP);
     Freezer freezer = Freezer.look();
     requireFirstThread(root);
     requireThawed(freezer, root, mayBeFrozen);
