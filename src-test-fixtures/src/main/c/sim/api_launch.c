@@ -49,6 +49,14 @@ static CUresult spin(void **arguments, int64_t *nanoseconds) {
 
 static struct CUfunc_st kernels[] = {{"increment", increment}, {"spin", spin}};
 
+static bool is_usable(void) {
+  struct process *p = &the_process;
+  pthread_mutex_lock(&p->mutex);
+  bool usable = p->initialised && !p->forked;
+  pthread_mutex_unlock(&p->mutex);
+  return usable;
+}
+
 EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image) {
   CUcontext context;
   CUresult result = process_enter_context(&context);
@@ -60,7 +68,9 @@ EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image) {
   return process_leave(*module != NULL && (*module)->image != NULL ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY);
 }
 
-EXPORT CUresult cuModuleUnload(CUmodule module) {
+/* Before it waits at the lock it waits for the GPU, as a poll does: called during a checkpoint it ends the process. */
+static CUresult cuModuleUnload_implementation(CUmodule module) {
+  if (is_usable()) notifier_look();
   CUresult result = process_enter();
   if (result != CUDA_SUCCESS) return result;
   if (module == NULL) return process_leave(CUDA_ERROR_INVALID_HANDLE);
@@ -68,6 +78,8 @@ EXPORT CUresult cuModuleUnload(CUmodule module) {
   free(module);
   return process_leave(CUDA_SUCCESS);
 }
+
+EXPORT_BY_SLOT(cuModuleUnload, (CUmodule module), module)
 
 EXPORT CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name) {
   CUresult result = process_enter();
@@ -128,12 +140,8 @@ EXPORT CUresult cuStreamDestroy_v2(CUstream stream) {
 
 /* Calls that ask whether work is done: the lock does not keep them out. */
 static CUresult enter_poll(void) {
-  struct process *p = &the_process;
   CUcontext context;
-  pthread_mutex_lock(&p->mutex);
-  bool usable = p->initialised && !p->forked;
-  pthread_mutex_unlock(&p->mutex);
-  if (!usable) return CUDA_ERROR_NOT_INITIALIZED;
+  if (!is_usable()) return CUDA_ERROR_NOT_INITIALIZED;
   if (process_current(&context) != CUDA_SUCCESS) return CUDA_ERROR_INVALID_CONTEXT;
   notifier_look();
   return CUDA_SUCCESS;

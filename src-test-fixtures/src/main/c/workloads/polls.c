@@ -24,6 +24,9 @@ static struct {
   CUresult (*event_query)(CUevent event);
   CUresult (*event_synchronize)(CUevent event);
   CUresult (*event_elapsed)(float *milliseconds, CUevent start, CUevent end);
+  CUresult (*module_unload)(CUmodule module);
+  CUresult (*alloc_async)(CUdeviceptr *pointer, size_t size, CUstream stream); /* may be missing */
+  CUresult (*free_async)(CUdeviceptr pointer, CUstream stream);
 } api;
 
 static CUfunction spin;
@@ -62,6 +65,32 @@ static void launch_and_query(struct work *work) {
   while (result == CUDA_ERROR_NOT_READY);
 }
 
+/* Long enough that a lock and a checkpoint come within it: the next call is then made during the checkpoint. */
+static void pause_between_calls(void) { usleep(100000); }
+
+static void load_and_unload(void) {
+  CUmodule module;
+  CUresult result = cuda.module_load(&module, ptx);
+  count(result);
+  pause_between_calls();
+  if (result == CUDA_SUCCESS) count(api.module_unload(module));
+}
+
+static void allocate_in_order(CUstream stream) {
+  CUdeviceptr first, second;
+  if (api.alloc_async == NULL || api.free_async == NULL) {
+    count(api.stream_query(stream));
+    return;
+  }
+  CUresult result = api.alloc_async(&first, 1 << 20, stream);
+  count(result);
+  pause_between_calls();
+  if (result != CUDA_SUCCESS) return;
+  count(result = api.alloc_async(&second, 1 << 20, stream));
+  if (result == CUDA_SUCCESS) count(api.free_async(second, stream));
+  count(api.free_async(first, stream));
+}
+
 static void poll_once(int kind, struct work *work) {
   float milliseconds;
   size_t free_bytes, total;
@@ -73,7 +102,9 @@ static void poll_once(int kind, struct work *work) {
     case 4: count(api.event_synchronize(work->end)); break;
     case 5: count(api.event_elapsed(&milliseconds, work->start, work->end)); break;
     case 6: count(cuda.memory_info(&free_bytes, &total)); break;
-    default: launch_and_query(work); break;
+    case 7: launch_and_query(work); break;
+    case 8: load_and_unload(); break;
+    default: allocate_in_order(work->stream); break;
   }
 }
 
@@ -106,6 +137,9 @@ void polls_start(int threads) {
   find(library, "cuEventQuery", &api.event_query);
   find(library, "cuEventSynchronize", &api.event_synchronize);
   find(library, "cuEventElapsedTime", &api.event_elapsed);
+  find(library, "cuModuleUnload", &api.module_unload);
+  *(void **)&api.alloc_async = dlsym(library, "cuMemAllocAsync");
+  *(void **)&api.free_async = dlsym(library, "cuMemFreeAsync");
   CUmodule module;
   CUresult (*current)(CUcontext *);
   find(library, "cuCtxGetCurrent", &current);

@@ -4,7 +4,6 @@ import dev.gpuprocess.internal.linux.NativeCallException;
 import dev.gpuprocess.internal.linux.ProcessMemory;
 import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.proc.ProcFs;
-import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.remote.ThreadStacks;
 import dev.gpuprocess.internal.remote.UntraceableException;
 import dev.gpuprocess.internal.time.Polling;
@@ -14,11 +13,14 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
+import java.util.function.LongPredicate;
 import java.util.stream.Collectors;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -29,6 +31,11 @@ import org.slf4j.LoggerFactory;
  *
  * <p>A thread is inside such a call if the return address of the call is on its stack. The stack of
  * a sleeping thread is read without stopping it; a running thread is stopped for a moment.
+ *
+ * <p>A thread that sleeps in a futex without a time limit continues only if another thread wakes
+ * it. Inside such a call it waits for a mutex of the driver. So no call is under way if all such
+ * threads sleep so, and no thread runs in libcuda: the owner of the mutex then waits at the
+ * driver's lock.
  */
 final class CallsUnderWay {
 
@@ -36,6 +43,18 @@ final class CallsUnderWay {
 
   /** The frames of libcuda below a call are much smaller. */
   private static final int STACK_BYTES = 1 << 16;
+
+  /** The frames of the C library's functions that libcuda calls are smaller. */
+  private static final int TOP_BYTES = 1 << 12;
+
+  private static final String FUTEX = "202";
+
+  /**
+   * System calls that end without another thread, so that their caller may hold a mutex of the
+   * driver: mmap, mprotect, munmap, brk, ioctl, sched_yield, madvise, nanosleep, clock_nanosleep.
+   */
+  private static final Set<String> BRIEF_CALLS =
+      Set.of("9", "10", "11", "12", "16", "24", "28", "35", "230");
 
   /**
    * An old return address on a stack looks like a call. A thread that has used the processor for
@@ -56,6 +75,7 @@ final class CallsUnderWay {
   private final Map<Long, GatePage.Entry> byReturnAddress;
   private final long leastReturnAddress;
   private final long mostReturnAddress;
+  private final LongPredicate isDriverCode;
   private final Map<Integer, Usage> seen = new HashMap<>();
 
   /**
@@ -67,8 +87,13 @@ final class CallsUnderWay {
    */
   private record Usage(long first, long last, long since) {}
 
-  CallsUnderWay(ProcessIdentity process, ProcessMemory memory, Collection<GatePage> pages) {
+  CallsUnderWay(
+      ProcessIdentity process,
+      ProcessMemory memory,
+      Collection<GatePage> pages,
+      LongPredicate isDriverCode) {
     this.process = process;
+    this.isDriverCode = isDriverCode;
     this.memory = memory;
     this.byReturnAddress =
         pages.stream()
@@ -88,38 +113,55 @@ final class CallsUnderWay {
     List<Integer> inside = stillInside(ProcFs.threads(process.pid()), mappings);
     try (Polling polling = new Polling(limit)) {
       while (!inside.isEmpty() && polling.pause()) {
-        inside = stillInside(living(inside), ProcFs.memory(process.pid()));
+        // all threads: one that slept may have been woken by one that has left
+        inside = stillInside(ProcFs.threads(process.pid()), ProcFs.memory(process.pid()));
       }
     }
     return inside;
-  }
-
-  private List<Integer> living(List<Integer> threads) {
-    return threads.stream()
-        .flatMap(thread -> ProcFs.task(process.pid(), thread).stream())
-        .filter(thread -> !thread.isDead())
-        .map(ProcStat::pid)
-        .toList();
   }
 
   private List<Integer> stillInside(List<Integer> threads, List<Mapping> mappings) {
     List<Integer> inside = new ArrayList<>();
     List<Integer> running = new ArrayList<>();
+    List<Integer> inKernel = new ArrayList<>();
+    boolean waitsForMutex = false;
     for (int thread : threads) {
       Optional<String> call = ProcFs.read(thread, "syscall");
-      if (call.isPresent()) {
-        String[] words = call.get().strip().split(" ");
-        if (words.length < 3) {
-          running.add(thread);
-        } else if (isInside(stackPointer(words), mappings, true)
-            || !ProcFs.read(thread, "syscall").equals(call)) { // it continued: read it again
+      if (call.isEmpty()) {
+        continue; // it has ended
+      }
+      String[] words = call.get().strip().split(" ");
+      if (words.length < 3) {
+        running.add(thread);
+      } else if (isInside(stackPointer(words), mappings, true)) {
+        if (sleepsUntilWoken(words)) {
+          waitsForMutex = true;
+        } else {
           inside.add(thread);
         }
+      } else if (!ProcFs.read(thread, "syscall").equals(call)) { // it continued: read it again
+        inside.add(thread);
+      } else if (BRIEF_CALLS.contains(words[0])) {
+        inKernel.add(thread);
       }
     }
-    inside.addAll(insideOf(running, mappings));
+    boolean alsoOwners = waitsForMutex;
+    if (alsoOwners) {
+      inKernel.stream().filter(thread -> isInDriver(thread, mappings)).forEach(inside::add);
+    }
+    inside.addAll(
+        matching(
+            running,
+            stackPointer ->
+                isInside(stackPointer, mappings, false)
+                    || (alsoOwners && isInDriver(stackPointer, mappings))));
     inside.removeIf(this::hasMovedOn);
     return inside;
+  }
+
+  /** Returns whether a system call is a wait at a futex without a time limit. */
+  private static boolean sleepsUntilWoken(String[] words) {
+    return words[0].equals(FUTEX) && words.length > 4 && words[4].equals("0x0");
   }
 
   /** Parses {@code 202 0x7f.. 0x189 0x0 0x0 0x0 0x0 STACK INSTRUCTION}. */
@@ -127,17 +169,27 @@ final class CallsUnderWay {
     return Long.parseUnsignedLong(words[words.length - 2].substring(2), 16);
   }
 
-  private List<Integer> insideOf(List<Integer> running, List<Mapping> mappings) {
+  private List<Integer> matching(List<Integer> running, LongPredicate test) {
     if (running.isEmpty()) {
       return running;
     }
     try {
-      return ThreadStacks.matching(
-          process, running, STOPPING, stackPointer -> isInside(stackPointer, mappings, false));
+      return ThreadStacks.matching(process, running, STOPPING, test);
     } catch (UntraceableException | IOException e) {
       LOG.debug("the threads of process {} were not stopped", process.pid(), e);
       return running; // until they have used the processor for long enough
     }
+  }
+
+  private boolean isInDriver(int thread, List<Mapping> mappings) {
+    String[] words = ProcFs.read(thread, "syscall").orElse("").strip().split(" ");
+    return words.length > 2 && isInDriver(stackPointer(words), mappings);
+  }
+
+  /** Returns whether a function of libcuda has called what the thread executes. */
+  private boolean isInDriver(long stackPointer, List<Mapping> mappings) {
+    Optional<long[]> top = stack(stackPointer, mappings, TOP_BYTES);
+    return top.isEmpty() || Arrays.stream(top.get()).anyMatch(isDriverCode);
   }
 
   /**
@@ -173,20 +225,28 @@ final class CallsUnderWay {
    *     lock
    */
   private boolean isInside(long stackPointer, List<Mapping> mappings, boolean asleep) {
+    // a stack that cannot be read is perhaps new: read again
+    return stack(stackPointer, mappings, STACK_BYTES)
+        .map(words -> isInside(words, stackPointer, asleep))
+        .orElse(true);
+  }
+
+  /** Reads words of a stack from its top; empty if that is in no mapping, or cannot be read. */
+  private Optional<long[]> stack(long stackPointer, List<Mapping> mappings, int most) {
     Optional<Mapping> stack =
         mappings.stream().filter(each -> each.contains(stackPointer)).findFirst();
     if (stack.isEmpty()) {
-      return true; // perhaps a new stack: read again
+      return Optional.empty();
     }
-    int bytes = (int) Math.min(STACK_BYTES, stack.get().end() - stackPointer) & -Long.BYTES;
+    int bytes = (int) Math.min(most, stack.get().end() - stackPointer) & -Long.BYTES;
     try {
       byte[] content = memory.read(stackPointer, bytes);
       long[] words = new long[bytes / Long.BYTES];
       ByteBuffer.wrap(content).order(ByteOrder.LITTLE_ENDIAN).asLongBuffer().get(words);
-      return isInside(words, stackPointer, asleep);
+      return Optional.of(words);
     } catch (NativeCallException e) {
       LOG.debug("the stack of a thread of process {} cannot be read", process.pid(), e);
-      return true;
+      return Optional.empty();
     }
   }
 

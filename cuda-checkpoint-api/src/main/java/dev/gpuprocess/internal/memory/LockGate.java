@@ -48,7 +48,10 @@ public final class LockGate {
           ("cuStreamQuery cuStreamQuery_ptsz cuStreamSynchronize cuStreamSynchronize_ptsz"
                   + " cuEventQuery cuEventSynchronize cuEventElapsedTime cuEventElapsedTime_v2"
                   + " cuCtxSynchronize cuCtxSynchronize_v2 cuMemGetInfo cuMemGetInfo_v2"
-                  + " cuDeviceGetName")
+                  + " cuDeviceGetName cuIpcGetMemHandle"
+                  // these wait for the GPU before they wait at the lock
+                  + " cuModuleUnload cuMemPoolDestroy cuMemAllocAsync cuMemAllocAsync_ptsz"
+                  + " cuMemAllocFromPoolAsync cuMemAllocFromPoolAsync_ptsz")
               .split(" "));
 
   /**
@@ -120,7 +123,8 @@ public final class LockGate {
           RemoteCalls.borrow(
               idle, BORROWING, thread -> gate.create(thread, mappings, List.of(), 0));
       List<Integer> unused =
-          new CallsUnderWay(idle, gate.memory, List.of(page)).await(mappings, LEAVING);
+          new CallsUnderWay(idle, gate.memory, List.of(page), code -> false)
+              .await(mappings, LEAVING);
     } catch (UntraceableException | IOException | ProcessUnreadableException e) {
       LOG.debug("the classes of a gate are loaded later, as process {} has none", idle.pid(), e);
     }
@@ -162,7 +166,13 @@ public final class LockGate {
     if (pages.isEmpty()) {
       return new Result("", "");
     }
-    List<Integer> inside = new CallsUnderWay(process, memory, pages).await(mappings, LEAVING);
+    List<Integer> inside =
+        new CallsUnderWay(
+                process,
+                memory,
+                pages,
+                word -> libraries.stream().anyMatch(library -> library.isCode(word)))
+            .await(mappings, LEAVING);
     return new Result(
         "polls wait for the unlock",
         inside.isEmpty() ? "" : "its threads " + inside + " do not leave their CUDA calls");

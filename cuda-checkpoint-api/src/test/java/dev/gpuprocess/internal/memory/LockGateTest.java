@@ -70,7 +70,7 @@ class LockGateTest {
   }
 
   private Pattern poller() {
-    return Pattern.launch(MIB).on(machine).polling(8).start();
+    return Pattern.launch(MIB).on(machine).polling(10).start();
   }
 
   private static int pid(Pattern poller) {
@@ -134,6 +134,27 @@ class LockGateTest {
       assertEquals(1, pages);
       assertEquals(1, gatePages(poller));
     }
+  }
+
+  /**
+   * As cuFFT does when a plan is destroyed: the call waits for the GPU before it waits at the lock.
+   */
+  @Test
+  void moduleIsUnloadedWhileSuspended_waitsForTheUnlock() throws IOException {
+    try (Pattern poller = poller()) {
+      CheckpointedProcess suspended = checkpoints.process(poller.pid()).suspend();
+      await().atMost(180, SECONDS).until(() -> noThreadPauses(poller));
+      assertTrue(poller.isAlive());
+      suspended.resume();
+      assertPollsOn(poller);
+    }
+  }
+
+  /** Returns whether all threads of the program have come to a call of the driver. */
+  private static boolean noThreadPauses(Pattern poller) {
+    return ProcFs.threads(poller.pid()).stream()
+        .map(thread -> ProcFs.read(thread, "syscall").orElse(""))
+        .noneMatch(call -> call.startsWith("35 ") || call.startsWith("230 ")); // nanosleep
   }
 
   @Test
@@ -258,7 +279,8 @@ class LockGateTest {
         // the gate does not use the bytes between its frame and the call's return address
         write(memory, wait + 8, page.entries().get(0).returnAddress());
       }
-      CallsUnderWay calls = new CallsUnderWay(identity(poller), memory, List.of(page));
+      CallsUnderWay calls =
+          new CallsUnderWay(identity(poller), memory, List.of(page), library(poller)::isCode);
       assertEquals(List.of(), calls.await(ProcFs.memory(poller.pid()), Duration.ofMillis(1500)));
       assertEquals(CudaResult.SUCCESS, cuda.unlock(pid(poller)));
       LockGate.remove(identity(poller));
