@@ -3,6 +3,7 @@ package dev.gpuprocess.criu.internal.preflight;
 import dev.gpuprocess.internal.proc.Namespaces;
 import dev.gpuprocess.internal.proc.Namespaces.Kind;
 import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.options.CriuSwitch;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.util.EnumSet;
@@ -66,7 +67,7 @@ final class NamespaceCheck {
 
   /** CRIU restores a container with a user namespace, if it gets its root directory. */
   private boolean isContainer() {
-    return options.criu().root().isPresent()
+    return options.criu().find(CriuSwitch.ROOT).isPresent()
         && ofRoot.differs(Kind.MOUNT, ours)
         && ofRoot.differs(Kind.PID, ours);
   }
@@ -77,7 +78,8 @@ final class NamespaceCheck {
 
   private boolean isExternal(Kind kind, Namespaces own) {
     String key = own.get(kind).orElse("").replace(":", "");
-    return options.criu().external().stream().anyMatch(each -> each.text().startsWith(key));
+    return options.criu().get(CriuSwitch.EXTERNAL).stream()
+        .anyMatch(each -> each.text().startsWith(key));
   }
 
   private void lookAtChildrenToCome(int pid, Namespaces own, Kind kind, Kind ofChildren) {
