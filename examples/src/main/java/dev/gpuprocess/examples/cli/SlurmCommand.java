@@ -1,5 +1,6 @@
 package dev.gpuprocess.examples.cli;
 
+import dev.gpuprocess.examples.slurm.EndedJobs;
 import dev.gpuprocess.examples.slurm.JobEvents;
 import dev.gpuprocess.examples.slurm.JobRun;
 import dev.gpuprocess.examples.slurm.Scontrol;
@@ -13,8 +14,11 @@ import java.time.Duration;
 import java.time.LocalTime;
 import java.time.ZoneId;
 import java.time.format.DateTimeFormatter;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
+import java.util.Map;
 import java.util.OptionalLong;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Command;
@@ -28,7 +32,7 @@ import picocli.CommandLine.Parameters;
     description = "Run a command in a Slurm job that can be preempted, or check a cluster for it.",
     synopsisSubcommandLabel = "COMMAND",
     mixinStandardHelpOptions = true,
-    subcommands = {SlurmCommand.Run.class, SlurmCommand.Check.class})
+    subcommands = {SlurmCommand.Run.class, SlurmCommand.Check.class, SlurmCommand.Prune.class})
 final class SlurmCommand {
 
   private static final String SCONTROL = "scontrol";
@@ -86,6 +90,11 @@ final class SlurmCommand {
                 + " default if this is root.")
     private @Nullable Boolean isolated;
 
+    @Option(
+        names = "--keep-images",
+        description = "Keep the images when the command has ended; they are removed by default.")
+    private boolean keepsImages;
+
     @Parameters(paramLabel = "COMMAND", arity = "1..*", description = "The command, after --.")
     private List<String> command = List.of();
 
@@ -102,6 +111,7 @@ final class SlurmCommand {
               grace != null ? grace : scontrol.grace(job.partition()).orElse(DEFAULT_GRACE),
               attempts,
               isolated != null ? isolated : isRoot(),
+              keepsImages,
               command);
       JobRun run =
           new JobRun(
@@ -183,6 +193,51 @@ final class SlurmCommand {
       return findings.stream().anyMatch(Finding::isProblem)
           ? ExitCode.PROBLEM.code()
           : ExitCode.DONE.code();
+    }
+  }
+
+  /** {@code slurm prune}. */
+  @Command(
+      name = "prune",
+      description = {
+        "Remove the images of jobs that have ended: the code of their command is recorded, or Slurm"
+            + " does not know them any more.",
+        "Directories of other users stay: run it as the user of the jobs, on a node of the cluster."
+      })
+  static final class Prune extends CliCommand {
+
+    private static final Duration DEFAULT_AGE = Duration.ofDays(7);
+
+    @Option(
+        names = "--images",
+        paramLabel = "DIR",
+        required = true,
+        description = "The directory for images of all jobs.")
+    private Path images = Path.of("");
+
+    @Option(
+        names = "--older-than",
+        paramLabel = "TIME",
+        converter = Seconds.class,
+        description =
+            "For how long the images of a job must be unchanged if no code of its command is"
+                + " recorded, as after scancel; 7d by default.")
+    private Duration age = DEFAULT_AGE;
+
+    @Override
+    int run(Session session) {
+      List<Map<String, @Nullable Object>> values = new ArrayList<>();
+      for (EndedJobs.Outcome each :
+          new EndedJobs(session.machine(), new Scontrol(SCONTROL), images, age, session::note)
+              .removeImages()) {
+        Map<String, @Nullable Object> value = new LinkedHashMap<>();
+        value.put("job", each.directory());
+        value.put("removed", each.removed());
+        value.put("reason", each.reason());
+        values.add(value);
+      }
+      session.output().table(values, "job", "removed", "reason");
+      return ExitCode.DONE.code();
     }
   }
 

@@ -13,6 +13,7 @@ import dev.gpuprocess.internal.linux.PinnedDirectory;
 import java.io.IOException;
 import java.io.RandomAccessFile;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.DirectoryNotEmptyException;
 import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.FileSystemException;
 import java.nio.file.Files;
@@ -20,6 +21,7 @@ import java.nio.file.NoSuchFileException;
 import java.nio.file.NotDirectoryException;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
+import java.time.Instant;
 import java.util.List;
 import java.util.Optional;
 import java.util.OptionalInt;
@@ -94,6 +96,47 @@ final class JobDirectory {
           e);
     }
     return directory;
+  }
+
+  /**
+   * Opens the directory of a job without a change.
+   *
+   * @throws ImageException if other users could have written it
+   */
+  static JobDirectory existing(Path path) {
+    JobDirectory directory = new JobDirectory(path);
+    try (PinnedDirectory held = directory.pin();
+        PinnedDirectory images = held.child(IMAGES)) {
+      requireOurs(images.name(), Ownership.of(images));
+      return directory;
+    } catch (IOException e) {
+      throw refused(Reason.DIRECTORY, path, "is not the directory of a job: " + reason(e), e);
+    }
+  }
+
+  /** Returns when the last image was made or removed. */
+  Instant lastChange() {
+    try {
+      return Files.getLastModifiedTime(images(), NOFOLLOW_LINKS).toInstant();
+    } catch (IOException e) {
+      return Instant.MAX;
+    }
+  }
+
+  /** Removes the directory of a job that Slurm does not know any more; other files stay. */
+  void remove() {
+    try {
+      try (PinnedDirectory held = pin()) {
+        for (String name : List.of(FINISHED, FAILED_NODES, READY, IMAGES)) {
+          Files.deleteIfExists(held.path().resolve(name));
+        }
+      }
+      Files.delete(path);
+    } catch (DirectoryNotEmptyException output) {
+      return;
+    } catch (IOException e) {
+      throw refused(Reason.UNWRITABLE, path, "cannot be removed: " + reason(e), e);
+    }
   }
 
   private static Path moveAside(Path path) {

@@ -13,6 +13,7 @@ import dev.gpuprocess.SnapshotPlan;
 import dev.gpuprocess.error.Fate;
 import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.ImageKeptException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.NotCudaProcessException;
@@ -50,6 +51,7 @@ final class JobImages {
   private static final Duration LATE_KILL = Duration.ofMinutes(5);
 
   private static final Duration RETRY = Duration.ofMillis(100);
+  private static final Duration SPACE_RETRY = Duration.ofSeconds(1);
 
   private final GpuCheckpoints machine;
   private final SlurmJob job;
@@ -108,6 +110,34 @@ final class JobImages {
                     .ifPresent(why -> log.accept("kept image %s: it %s".formatted(image, why))));
   }
 
+  /** Removes all images, as their command has ended. */
+  void removeAll() {
+    int removed = remove(store, log);
+    if (removed > 0) {
+      log.accept("%s images are removed; --keep-images keeps them".formatted(removed));
+    }
+  }
+
+  /**
+   * Removes all images of a store that are not used, those that a killed dump has left included.
+   *
+   * @param log receives a sentence about each image that stays
+   * @return how many were removed
+   */
+  static int remove(ImageStore store, Consumer<String> log) {
+    int removed = 0;
+    for (StoredImage image : store.list()) {
+      try {
+        Optional<String> why = store.remove(image.directory());
+        why.ifPresent(text -> log.accept("kept image %s: it %s".formatted(image, text)));
+        removed += why.isEmpty() ? 1 : 0;
+      } catch (GpuCheckpointException e) {
+        log.accept("kept: " + e.getMessage());
+      }
+    }
+    return removed;
+  }
+
   /** The newest is the first. A killed dump leaves an incomplete image, which does not count. */
   private List<StoredImage> images() {
     return store.list().stream()
@@ -161,6 +191,16 @@ final class JobImages {
    * @return whether the command is in an image, and has ended
    */
   boolean dump(LaunchedProcess process, long begin, long end) {
+    return dump(process, begin, end, false);
+  }
+
+  /** The same; while the disk is full, this waits for space and the command runs. */
+  boolean dumpWaitingForSpace(LaunchedProcess process, long begin, long end) {
+    return dump(process, begin, end, true);
+  }
+
+  private boolean dump(LaunchedProcess process, long begin, long end, boolean waitsForSpace) {
+    boolean isWaiting = false;
     Cancellation cancellation = dumpCancellation;
     ScheduledExecutorService timer = Executors.newSingleThreadScheduledExecutor();
     try {
@@ -194,14 +234,31 @@ final class JobImages {
           endLost(e.process());
           return false;
         } catch (GpuCheckpointException e) {
-          log.accept("no dump: " + e.getMessage());
-          return process.isDumped();
+          boolean mayWait = waitsForSpace && isDiskFull(e) && process.exit().isEmpty();
+          if (!isWaiting || !mayWait) {
+            log.accept("no dump: " + e.getMessage());
+          }
+          if (!mayWait || !awaitSpace(process, end)) {
+            return process.isDumped();
+          }
+          isWaiting = true;
         }
       }
     } finally {
       timer.shutdownNow();
       dumpCancellation = new Cancellation();
     }
+  }
+
+  private static boolean isDiskFull(GpuCheckpointException e) {
+    return e instanceof ImageException image && image.reason() == ImageException.Reason.DISK_FULL;
+  }
+
+  /** Returns false if the command, the grace or the wait for it is over. */
+  private boolean awaitSpace(LaunchedProcess process, long end) {
+    return process.awaitExit(SPACE_RETRY).isEmpty()
+        && System.nanoTime() - end < 0
+        && !events.isSignalled();
   }
 
   private ProcessImage dumpOnce(LaunchedProcess process, Cancellation cancellation) {

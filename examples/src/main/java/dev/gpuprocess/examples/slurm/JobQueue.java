@@ -138,8 +138,12 @@ final class JobQueue {
     long end = now + Math.max(endNanos - now, patience.toNanos());
     Duration pause = Duration.ZERO;
     while (!isEnded(pause)) {
-      if (scontrol.job(job).isRequeued()) {
+      JobRecord before = scontrol.job(job);
+      if (before.isRequeued()) {
         return true;
+      }
+      if (before.mayBeAllowedToRequeue()) {
+        log.accept("Requeue=1 is set for the job: " + scontrol.allowRequeue(job).line());
       }
       // Slurm says that it is done also if the job did not run, and so was not requeued.
       Scontrol.Answer answer = scontrol.requeue(job);
@@ -150,8 +154,13 @@ final class JobQueue {
       if (!record.mayBeRequeued() || isOver(end)) {
         if (!requeueAfterLimit(record)) {
           log.accept(
-              "the job is %s and is not requeued: %s; to continue it: scontrol requeue %s"
-                  .formatted(record.state(), answer.line(), job.id()));
+              "the job is %s and is not requeued: %s; to continue it: %s"
+                  .formatted(
+                      record.state(),
+                      answer.line(),
+                      record.canBeRequeued()
+                          ? "scontrol requeue " + job.id()
+                          : "gpuprocess restore-image --newest " + directory.images()));
         }
         return false;
       }

@@ -47,6 +47,15 @@ record JobRecord(SlurmJob job, Map<String, String> fields) {
         && !fields.getOrDefault("BatchFlag", "").equals("0");
   }
 
+  /**
+   * Whether a user may still make it a job that can be requeued: one of {@code sbatch} that runs.
+   */
+  boolean mayBeAllowedToRequeue() {
+    return isRunning()
+        && fields.getOrDefault("Requeue", "").equals("0")
+        && !fields.getOrDefault("BatchFlag", "").equals("0");
+  }
+
   /** Whether a requeue that has failed may succeed later, such as when the controller was busy. */
   boolean mayBeRequeued() {
     return !isKnown() || (canBeRequeued() && isRunning());

@@ -85,6 +85,7 @@ public final class JobRun {
    * @param grace the time for a dump, from the signal on
    * @param attempts on how many nodes a restore may fail
    * @param isolated whether the command gets namespaces of its own, in which its pids are free
+   * @param keepsImages whether the images stay when the end of the command is recorded
    * @param command the program and its arguments
    */
   public record Settings(
@@ -93,6 +94,7 @@ public final class JobRun {
       Duration grace,
       int attempts,
       boolean isolated,
+      boolean keepsImages,
       List<String> command) {}
 
   /**
@@ -153,6 +155,7 @@ public final class JobRun {
       log.accept(
           "the command of this job has ended before, with %s; to run it again, remove %s"
               .formatted(finished.getAsInt(), directory));
+      removeImages();
       return finished.getAsInt();
     }
     LaunchedProcess process;
@@ -173,6 +176,13 @@ public final class JobRun {
       record("older images are not removed", images::prune);
     }
     return code;
+  }
+
+  /** A job whose end is recorded runs nothing any more. */
+  private void removeImages() {
+    if (!settings.keepsImages()) {
+      record("images are not removed", images::removeAll);
+    }
   }
 
   /** The images stay: the command never starts again from its beginning while there are any. */
@@ -259,7 +269,11 @@ public final class JobRun {
     images.repeat(process);
     JobRecord record = scontrol.job(job);
     if (!record.canBeRequeued()) {
-      log.accept("the job cannot be requeued: submit it with --requeue");
+      log.accept(
+          "the job cannot be requeued: submit it with --requeue"
+              + (record.mayBeAllowedToRequeue()
+                  ? "; if it is dumped, scontrol update sets Requeue=1"
+                  : ""));
     }
     if (record.isPreempted()) {
       events.signalled("USR1"); // it came before this process took signals
@@ -329,7 +343,10 @@ public final class JobRun {
       log.accept("the command has ended, with " + code);
       record(
           "its end is not recorded, and a job that is requeued runs it again",
-          () -> directory.recordFinished(code));
+          () -> {
+            directory.recordFinished(code);
+            removeImages();
+          });
     } else {
       log.accept(
           "the command has ended, with %s, while the job is %s: not recorded as its end"
@@ -350,7 +367,7 @@ public final class JobRun {
   /** A preemption, the time limit ahead, or {@code scancel -b -s USR1} of the user. */
   private OptionalInt preempt(LaunchedProcess process, JobRecord record, Signalled signal)
       throws InterruptedException {
-    if (!images.dump(process, signal.nanos(), graceEnd(record, signal))) {
+    if (!images.dumpWaitingForSpace(process, signal.nanos(), graceEnd(record, signal))) {
       if (process.exit().isEmpty()) {
         setReady(true); // otherwise when its end is recorded
         if (!events.isSignalled()) { // the next signal may leave no time for that

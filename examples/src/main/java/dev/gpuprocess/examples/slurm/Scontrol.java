@@ -102,6 +102,22 @@ public final class Scontrol {
     return call("requeue", job.id());
   }
 
+  /** Lets a job that was submitted with {@code --no-requeue} be requeued, while it runs. */
+  Answer allowRequeue(SlurmJob job) {
+    return call("update", "JobId=" + job.id(), "Requeue=1");
+  }
+
+  /**
+   * Returns whether the controller says that it has no such job, as some minutes after its end
+   * ({@code MinJobAge}); false if it does not answer.
+   *
+   * @param job the id
+   */
+  boolean isUnknown(String job) {
+    Answer answer = call("-o", "show", "job", job);
+    return !answer.done() && answer.text().contains("Invalid job id");
+  }
+
   /** Keeps a job that is queued away from nodes. */
   Answer exclude(SlurmJob job, Collection<String> nodes) {
     return call("update", "JobId=" + job.id(), "ExcNodeList=" + String.join(",", nodes));

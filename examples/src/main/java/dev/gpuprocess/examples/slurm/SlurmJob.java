@@ -46,9 +46,7 @@ public record SlurmJob(
     String array = environment.getOrDefault("SLURM_ARRAY_JOB_ID", "");
     String task = environment.getOrDefault("SLURM_ARRAY_TASK_ID", "");
     String id = isNumber(array) && isNumber(task) ? array + "_" + task : number;
-    String cluster =
-        environment.getOrDefault("SLURM_CLUSTER_NAME", "cluster").replaceAll("[^\\w.-]", "_");
-    String name = cluster + "-" + id;
+    String name = cluster(environment.getOrDefault("SLURM_CLUSTER_NAME", "")) + "-" + id;
     List<String> others = List.of();
     String step = environment.getOrDefault("SLURM_STEP_ID", "");
     String rank = environment.getOrDefault("SLURM_PROCID", "");
@@ -65,6 +63,11 @@ public record SlurmJob(
         environment.getOrDefault("SLURM_JOB_PARTITION", ""),
         others,
         gpus(environment.getOrDefault("CUDA_VISIBLE_DEVICES", "")));
+  }
+
+  /** Returns the name of a cluster as it is in names of directories. */
+  static String cluster(String name) {
+    return name.isEmpty() ? "cluster" : name.replaceAll("[^\\w.-]", "_");
   }
 
   private static List<String> gpus(String visible) {

@@ -20,9 +20,11 @@ final class FakeController {
       echo "$*" >>calls
       [ ! -e away ] || { echo "Unable to contact slurm controller"; exit 1; }
       case $1 in
-        -o) cat "$3" ;;
+        -o) [ "$3 $4" != "job 99" ] || { echo "Invalid job id specified"; exit 1; }; cat "$3" ;;
+        update) [ "$3" != Requeue=1 ] || [ -e refuse ] || sed -i s/Requeue=0/Requeue=1/ job ;;
         show) cat config ;;
         requeue)
+          ! grep -q Requeue=0 job || { echo "Requested operation is presently disabled"; exit 1; }
           [ ! -e refuse ] || { echo "Job is not requeueable"; exit 1; }
           ! rm busy 2>/dev/null || { echo "Socket timed out on send/recv operation"; exit 1; }
           [ "$2" != Incomplete ] || grep -q JobState=RUNNING job || exit 0 # as Slurm does

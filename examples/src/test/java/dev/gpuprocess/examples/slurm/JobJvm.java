@@ -30,7 +30,7 @@ final class JobJvm {
             .stateDirectory(Path.of(arguments[3]))
             .build();
     JobRun.Settings settings =
-        new JobRun.Settings(images, null, GRACE, 2, false, List.of("sleep", "1000"));
+        new JobRun.Settings(images, null, GRACE, 2, false, false, List.of("sleep", "1000"));
     JobRun run =
         new JobRun(
             machine,

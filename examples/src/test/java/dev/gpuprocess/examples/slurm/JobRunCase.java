@@ -50,6 +50,7 @@ abstract class JobRunCase {
   @Nullable Duration every;
   Duration grace = PATIENCE;
   boolean isolated;
+  boolean keepsImages;
   List<String> others = List.of();
   List<String> gpus = List.of();
 
@@ -85,7 +86,8 @@ abstract class JobRunCase {
     SlurmJob job =
         new SlurmJob("17", "lab-17", restarts, "node" + (restarts + 1), "low", others, gpus);
     JobRun.Settings settings =
-        new JobRun.Settings(directory.resolve("images"), every, grace, 2, isolated, command);
+        new JobRun.Settings(
+            directory.resolve("images"), every, grace, 2, isolated, keepsImages, command);
     JobEvents events = new JobEvents();
     CompletableFuture<Integer> code = new CompletableFuture<>();
     Thread thread =

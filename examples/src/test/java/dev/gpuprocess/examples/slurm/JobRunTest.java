@@ -10,6 +10,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.contract.TestJvm;
+import dev.gpuprocess.contract.TmpFs;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.examples.demo.Await;
 import dev.gpuprocess.fixtures.Counter;
@@ -23,6 +24,8 @@ import java.io.RandomAccessFile;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.attribute.PosixFilePermissions;
+import java.time.Duration;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -52,6 +55,8 @@ class JobRunTest extends JobRunCase {
     assertTrue(counter.verify().startsWith("ok "), counter::verify);
     endCounter(counter);
     assertEquals(CODE, second.await(), log::toString);
+    assertEquals(List.of(), store(machine).list(), log::toString);
+    assertLogged("1 images are removed; --keep-images keeps them");
 
     // Requeued by hand after its end.
     assertEquals(CODE, restored(machine, 2).await());
@@ -203,7 +208,64 @@ class JobRunTest extends JobRunCase {
     assertEquals(JobRun.REQUEUED, run.await(), log::toString);
     assertEquals(1, store(machine).list().size());
     assertLogged("submit it with --requeue");
-    assertLogged("is not requeued: Job is not requeueable; to continue it: scontrol requeue 17");
+    assertLogged("is not requeued: Requested operation is presently disabled;");
+    assertLogged("to continue it: gpuprocess restore-image --newest " + store(machine).directory());
+  }
+
+  @Test
+  void jobWithoutRequeueIsAllowedToBeRequeuedOnceItsCommandIsInAnImage(GpuCheckpoints machine)
+      throws Exception {
+    controller.job("RUNNING", 0, "Requeue=0 PreemptTime=2026-11-25T09:30:00");
+    Run run = begun(machine, 0, List.of("sleep", "1000"));
+    assertTrue(Await.until(PATIENCE, () -> changes().contains(REQUEUE)), log::toString);
+    run.events().signalled("TERM");
+    assertEquals(JobRun.REQUEUED, run.await(), log::toString);
+    assertEquals(List.of("update JobId=17 Requeue=1", REQUEUE), changes(), log::toString);
+  }
+
+  /** The command runs while its dump waits. */
+  @Test
+  void dumpWaitsForSpaceUntilTheEndOfTheGrace(GpuCheckpoints machine) throws Exception {
+    Path all = Files.createDirectory(directory.resolve("images"));
+    try (TmpFs small = TmpFs.mount(all, "size=8m,mode=700")) {
+      keepsImages = true;
+      Path filler = small.point().resolve("filler");
+      Run run = launchedSleep(machine);
+      Files.write(filler, new byte[(8 << 20) - (64 << 10)]);
+      run.events().signalled("USR1");
+      assertTrue(Await.until(PATIENCE, () -> isLogged("no dump: ")), log::toString);
+      assertFalse(run.code().isDone(), log::toString);
+      Files.delete(filler);
+      assertTrue(Await.until(PATIENCE, () -> changes().contains(REQUEUE)), log::toString);
+      run.events().signalled("TERM");
+      assertEquals(JobRun.REQUEUED, run.await(), log::toString);
+      assertEquals(1, store(machine).list().size());
+      assertEquals(1, log.stream().filter(line -> line.startsWith("no dump")).count());
+    }
+  }
+
+  @Test
+  void imagesOfEndedJobsAreRemoved(GpuCheckpoints machine) throws Exception {
+    keepsImages = true;
+    assertEquals(JobRun.REQUEUED, preempt(launchedSleep(machine)), log::toString);
+    Path all = directory.resolve("images");
+    Path cancelled = Files.createDirectories(all.resolve("lab-99/images")).getParent();
+    Files.setPosixFilePermissions(cancelled, PosixFilePermissions.fromString("rwx------"));
+    Path image = store(machine).list().get(0).directory();
+    machine.store(cancelled.resolve("images")).fetch(image);
+    controller.config("ClusterName = lab\n");
+    assertEquals(List.of(0, 0), pruned(machine, Duration.ofDays(1)));
+    assertEquals(List.of(0, 1), pruned(machine, Duration.ZERO), "Slurm does not know job 99");
+    assertFalse(Files.exists(cancelled));
+    Files.writeString(finished(), "0");
+    assertEquals(List.of(1), pruned(machine, Duration.ofDays(1)));
+    assertFalse(Files.exists(image));
+    assertTrue(Files.exists(finished()), "a requeued job returns its code");
+  }
+
+  private List<Integer> pruned(GpuCheckpoints machine, Duration age) {
+    return new EndedJobs(machine, controller.scontrol(), directory.resolve("images"), age, log::add)
+        .removeImages().stream().map(EndedJobs.Outcome::removed).toList();
   }
 
   /** If this process ended without it, the job would have failed, with its command in an image. */
