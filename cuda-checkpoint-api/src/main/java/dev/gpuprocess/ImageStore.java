@@ -193,6 +193,7 @@ public final class ImageStore {
     if (here.isPresent()) {
       return here.get();
     }
+    images.requireNoImage("fetch", 0);
     make();
     try {
       ImageDirectory made =

@@ -1,10 +1,13 @@
 package dev.gpuprocess.survival;
 
 import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.ImageStore;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.image.PruneReport;
+import dev.gpuprocess.image.StoredImage;
 import dev.gpuprocess.internal.image.AbandonedImage;
 import dev.gpuprocess.internal.image.StagedImage;
+import dev.gpuprocess.internal.text.NativePath;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.RetentionPolicy;
 import dev.gpuprocess.report.ProcessIdentity;
@@ -51,8 +54,25 @@ final class LocaleController {
     }
   }
 
+  /** Another user's directory beside the images, and an image, whose names cannot be said here. */
+  private static void requireForeignNamesAreHandled(ImageStore store, Path place) {
+    Path foreign = place.resolve(NativePath.of("画像"));
+    StoredImage newest = store.list().get(0);
+    store.open(newest).copyTo(foreign);
+    List<StoredImage> listed = store.list();
+    require(listed.size() == 3, "the store has other entries: " + listed);
+    require(
+        listed.stream().anyMatch(each -> each.directory().equals(foreign) && each.isComplete()),
+        "the image with a foreign name is not usable: " + listed);
+    PruneReport pruned = store.prune(RetentionPolicy.builder().keepLast(2).build());
+    require(pruned.removed().isEmpty(), "too much was removed: " + pruned);
+    require(store.remove(foreign).isEmpty(), "the image with a foreign name is not removed");
+    require(!Files.exists(foreign), "the image with a foreign name is there");
+  }
+
   private static void cycle(GpuCheckpoints checkpoints, int pid, Path place) throws IOException {
     Path image = place.resolve("image");
+    Files.createDirectory(place.resolve(NativePath.of("ü")));
     checkpoints.process(pid).lock().unlock();
     checkpoints.process(pid).suspend().dump(image, DumpOptions.builder().label("Zoë").build());
     ProcessImage opened = checkpoints.open(image);
@@ -62,6 +82,7 @@ final class LocaleController {
     checkpoints.process(pid).snapshot(place.resolve("newer"));
     PruneReport pruned =
         checkpoints.store(place).prune(RetentionPolicy.builder().keepLast(1).build());
+    requireForeignNamesAreHandled(checkpoints.store(place), place);
     require(pruned.removed().equals(List.of(image)), "the older image stays: " + pruned);
     requireHalfImagesAreFound(pid, place);
   }

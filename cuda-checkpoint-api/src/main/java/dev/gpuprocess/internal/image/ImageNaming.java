@@ -72,6 +72,7 @@ public final class ImageNaming {
           "the directory of images %s no longer exists: create it, or mount its file system"
               .formatted(store.path()));
     }
+    store.requireNoImage(VERB, pid);
     try (NamedLock lock = lock(pid)) {
       StoreDirectory.Content content = store.read();
       Instant created = clock.instant().truncatedTo(ChronoUnit.MILLIS);

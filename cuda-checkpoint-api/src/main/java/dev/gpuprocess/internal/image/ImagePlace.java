@@ -49,7 +49,7 @@ public final class ImagePlace {
       if (!name.equals("..") && !name.equals(".")) {
         UntrustedPaths paths = UntrustedPaths.ours();
         Path real = paths.real(above);
-        boolean unused = paths.makeDirectory(real.resolve(name));
+        boolean unused = paths.makeDirectory(real.resolve(directory.getFileName()));
         Descriptors.sync(real);
       }
     }

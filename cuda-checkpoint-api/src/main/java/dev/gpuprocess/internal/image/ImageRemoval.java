@@ -10,6 +10,7 @@ import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.FileSystemException;
 import java.nio.file.Files;
+import java.nio.file.LinkOption;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.util.Objects;
@@ -38,11 +39,15 @@ final class ImageRemoval {
    */
   Optional<String> run() throws IOException {
     Path path = image.path();
-    String name = String.valueOf(path.getFileName());
+    Path name = Objects.requireNonNull(path.getFileName());
     try (PinnedDirectory parent = PinnedDirectory.open(Objects.requireNonNull(path.getParent()));
         PinnedDirectory held = parent.child(name)) {
       if (!ImageDirectory.open(held, key).manifest().equals(image.manifest())) {
         throw replaced();
+      }
+      Optional<Path> nested = nested(held);
+      if (nested.isPresent()) {
+        return Optional.of("contains another image, " + held.shown(nested.get()));
       }
       Optional<FileHold> alone = FileHold.alone(held.path().resolve(ManifestFile.NAME));
       if (alone.isEmpty()) {
@@ -61,7 +66,14 @@ final class ImageRemoval {
     }
   }
 
-  void remove(PinnedDirectory parent, PinnedDirectory held, String name) throws IOException {
+  /** Returns a directory in the image that has a manifest of its own. */
+  private static Optional<Path> nested(PinnedDirectory held) throws IOException {
+    return DurableFiles.list(held.path()).stream()
+        .filter(each -> Files.exists(each.resolve(ManifestFile.NAME), LinkOption.NOFOLLOW_LINKS))
+        .findFirst();
+  }
+
+  void remove(PinnedDirectory parent, PinnedDirectory held, Path name) throws IOException {
     ManifestData manifest = image.manifest();
     ProcessIdentity process = new ProcessIdentity(manifest.pid(), manifest.startTicks());
     Path half = parent.path().resolve(StagingName.of(process).text());

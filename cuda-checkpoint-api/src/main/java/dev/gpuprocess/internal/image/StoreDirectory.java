@@ -8,6 +8,7 @@ import dev.gpuprocess.internal.linux.DurableFiles;
 import dev.gpuprocess.internal.linux.Leftovers;
 import dev.gpuprocess.internal.linux.PinnedDirectory;
 import dev.gpuprocess.internal.linux.StagingName;
+import dev.gpuprocess.internal.text.NativePath;
 import dev.gpuprocess.internal.text.Printable;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -17,6 +18,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
@@ -72,14 +74,16 @@ public record StoreDirectory(Path path, @Nullable ImageKey key) {
       List<StoredImage> others = new ArrayList<>();
       boolean isBeingWritten = false;
       for (Path entry : DurableFiles.list(held.path())) {
-        String name = String.valueOf(entry.getFileName());
+        // A name that the locale lacks characters for must not become a path again as text.
+        Path file = Objects.requireNonNull(entry.getFileName());
+        String name = NativePath.name(entry);
         Optional<StagingName> half = StagingName.parse(name);
         isBeingWritten |=
             half.isPresent() && !half.get().maker().hasEnded() && !Leftovers.contain(entry);
         try {
-          images.add(image(held, name));
+          images.add(image(held, file, name));
         } catch (NotAnImage e) {
-          others.add(new StoredImage(path.resolve(name), null, e.why));
+          others.add(new StoredImage(path.resolve(file), null, e.why));
         }
       }
       images.sort(NEWEST_FIRST);
@@ -95,8 +99,23 @@ public record StoreDirectory(Path path, @Nullable ImageKey key) {
     }
   }
 
-  private ImageDirectory image(PinnedDirectory held, String name) throws NotAnImage, IOException {
-    Path entry = held.path().resolve(name);
+  /**
+   * Refuses to make an image in an image: a removal of the outer one would remove both.
+   *
+   * @throws ImageException with reason DIRECTORY if this directory is an image
+   */
+  public void requireNoImage(String verb, int pid) {
+    if (Files.exists(path.resolve(ManifestFile.NAME), LinkOption.NOFOLLOW_LINKS)) {
+      throw new ImageException(
+          ImageException.Reason.DIRECTORY,
+          "%s is an image, not a directory of images: name the directory above it".formatted(path),
+          Failure.of(verb, pid));
+    }
+  }
+
+  private ImageDirectory image(PinnedDirectory held, Path file, String name)
+      throws NotAnImage, IOException {
+    Path entry = held.path().resolve(file);
     if (StagingName.parse(name).isPresent()) {
       throw new NotAnImage(
           "is a partial image: it is being written or removed, or its maker has ended");
@@ -110,7 +129,7 @@ public record StoreDirectory(Path path, @Nullable ImageKey key) {
     if (!Printable.of(name).equals(name)) {
       throw new NotAnImage("has a name that this library never gives to an image");
     }
-    try (PinnedDirectory image = held.child(name)) {
+    try (PinnedDirectory image = held.child(file)) {
       if (!ImageDirectory.isThere(image.path().resolve(ManifestFile.NAME))) {
         throw new NotAnImage(
             "has no " + ManifestFile.NAME + ": it is not an image, or not a complete one");

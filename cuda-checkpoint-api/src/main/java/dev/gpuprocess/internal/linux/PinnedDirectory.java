@@ -1,6 +1,7 @@
 package dev.gpuprocess.internal.linux;
 
 import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.text.NativePath;
 import java.io.IOException;
 import java.nio.file.AccessDeniedException;
 import java.nio.file.FileSystemException;
@@ -45,6 +46,11 @@ public final class PinnedDirectory implements AutoCloseable {
 
   /** Opens a directory in this one; links are refused. */
   public PinnedDirectory child(String child) throws IOException {
+    return child(NativePath.of(child));
+  }
+
+  /** Opens a directory in this one, whose name need not exist in the locale of this JVM. */
+  public PinnedDirectory child(Path child) throws IOException {
     Path at = path().resolve(child);
     requireDirectory(name.resolve(child), at, LinkOption.NOFOLLOW_LINKS);
     return directory(name.resolve(child), OpenedFile.of(at, Descriptors.holdItself(at)));

@@ -85,6 +85,12 @@ public final class NativePath {
     return new String(bytes(path), StandardCharsets.UTF_8);
   }
 
+  /** Returns the last name of an absolute path, decoded as UTF-8. */
+  public static String name(Path path) {
+    String text = text(path);
+    return text.substring(text.lastIndexOf('/') + 1);
+  }
+
   /** Returns whether {@link Path#of} returns the same path for its text. */
   public static boolean survivesAsText(Path path) {
     try {

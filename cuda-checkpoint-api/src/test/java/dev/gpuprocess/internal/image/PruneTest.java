@@ -106,6 +106,18 @@ class PruneTest {
   }
 
   @Test
+  void anImageThatContainsAnotherStays() throws IOException {
+    ImageDirectory outer = image("outer", 0);
+    image("newest", 1);
+    TestImages.publishAt(outer.path().resolve("inner"), FIRST);
+    PruneReport report = keepLast(1);
+    assertEquals(List.of(), report.removed());
+    assertEquals(
+        "contains another image, " + outer.path().resolve("inner"),
+        report.spared().get(outer.path()));
+  }
+
+  @Test
   void whatAnyRuleKeepsStays() throws IOException {
     for (int minutes = 0; minutes <= 300; minutes += 20) {
       image("at%03d".formatted(minutes), minutes);
@@ -201,7 +213,8 @@ class PruneTest {
       Files.move(old.path(), temporary.resolve("moved"));
       Files.move(other, old.path());
       assertThrows(
-          FileSystemException.class, () -> new ImageRemoval(old, null).remove(parent, held, "old"));
+          FileSystemException.class,
+          () -> new ImageRemoval(old, null).remove(parent, held, Path.of("old")));
     }
     assertEquals(List.of("old"), left());
     assertTrue(Files.exists(old.path().resolve("file")));

@@ -7,6 +7,7 @@ import java.io.IOException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.UnknownHostException;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.LinkedHashMap;
@@ -98,6 +99,7 @@ final class AgentCommand extends CliCommand {
 
   @Override
   int run(Session session) {
+    requireWritable(images);
     CountDownLatch ended = new CountDownLatch(1);
     Cancellation.Registration registration = session.cancellation().onCancel(ended::countDown);
     try (Agent agent = new Agent(session.machine(), options())) {
@@ -127,6 +129,25 @@ final class AgentCommand extends CliCommand {
       registration.close();
     }
     return ExitCode.DONE.code();
+  }
+
+  /** Now rather than at the first dump of a job. */
+  private static void requireWritable(Path images) {
+    try {
+      Path unused = Files.createDirectories(images);
+      if (Files.isWritable(images)) {
+        return;
+      }
+    } catch (IOException e) {
+      throw new CommandException(
+          ExitCode.FIX_AND_RETRY,
+          "DIRECTORY",
+          "the images cannot be written to %s: %s".formatted(images, e));
+    }
+    throw new CommandException(
+        ExitCode.FIX_AND_RETRY,
+        "DIRECTORY",
+        "the images cannot be written to %s by this user".formatted(images));
   }
 
   private Agent.Options options() {

@@ -73,7 +73,7 @@ public final class CommandLineTool {
         "4:mend the cause and retry: a state, an option, an image, a directory",
         "5:the process does not exist or cannot be checkpointed",
         "6:the machine lacks a driver, a CRIU, or what an image needs",
-        "130, 143:ended by SIGINT or SIGTERM, which cancel the command"
+        "130, 143:cancelled by SIGINT or SIGTERM"
       })
   private static final class Root {}
 

@@ -4,6 +4,7 @@ import dev.gpuprocess.cuda.GpuMap;
 import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.options.Attribute;
 import dev.gpuprocess.options.RetentionPolicy;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Map;
 import java.util.TreeMap;
@@ -24,8 +25,17 @@ final class Converters {
   static void register(CommandLine tool) {
     tool.registerConverter(Attribute.class, Converters::attribute);
     tool.registerConverter(Duration.class, Converters::time);
+    tool.registerConverter(Path.class, Converters::path);
     tool.registerConverter(GpuMap.class, Converters::gpuMap);
     tool.registerConverter(RetentionPolicy.OnePer.class, Converters::onePer);
+  }
+
+  /** An empty path is the current directory, and in a script a variable that is not set. */
+  private static Path path(String text) {
+    if (text.isEmpty()) {
+      throw new TypeConversionException("the path is empty");
+    }
+    return Path.of(text);
   }
 
   /** Reads {@code 64GiB}, {@code 512MiB} or a number of bytes. */

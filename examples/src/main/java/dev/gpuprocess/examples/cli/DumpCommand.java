@@ -25,10 +25,13 @@ final class DumpCommand extends ProcessCommand {
       description = "DIR is a directory of images; the image is named in it.")
   private boolean store;
 
+  @Mixin private final FirstProcess first = new FirstProcess();
+
   @Mixin private final DumpArguments dump = new DumpArguments();
 
   @Override
   int run(Session session) {
+    first.requireMeant(pid);
     GpuProcess process = session.inspect(pid);
     DumpOptions options = dump.options(session);
     if (session.progress().isShown()) {

@@ -15,8 +15,13 @@ final class Images {
 
   /** Prints an image that was made. */
   static void made(Session session, ProcessImage image) {
+    made(session, image, session.seconds());
+  }
+
+  /** Prints one of several images, which took so many seconds. */
+  static void made(Session session, ProcessImage image, double seconds) {
     Map<String, @Nullable Object> value = value(image.directory(), image.manifest());
-    value.put("seconds", session.seconds());
+    value.put("seconds", seconds);
     image
         .snapshotTimes()
         .ifPresent(times -> value.put("pauseSeconds", times.pause().toNanos() / 1e9));
@@ -31,7 +36,7 @@ final class Images {
                     image.manifest().pid(),
                     image.directory(),
                     Output.bytes(image.manifest().bytes()),
-                    Words.seconds(session.seconds()),
+                    Words.seconds(seconds),
                     image
                         .snapshotTimes()
                         .map(

@@ -35,6 +35,14 @@ import picocli.CommandLine.Parameters;
     })
 final class ImagesCommand {
 
+  /** A script that watches a directory with a typo in its name must notice that. */
+  private static void requireDirectory(Path store) {
+    if (!Files.isDirectory(store)) {
+      throw new CommandException(
+          ExitCode.FIX_AND_RETRY, "DIRECTORY", store + " is not a directory, so it has no images");
+    }
+  }
+
   /** {@code images list}. */
   @Command(name = "list", description = "List the images in a directory, newest first.")
   static final class ListImages extends CliCommand {
@@ -44,6 +52,7 @@ final class ImagesCommand {
 
     @Override
     int run(Session session) {
+      requireDirectory(store);
       List<StoredImage> images = session.machine().store(store).list();
       session
           .output()
@@ -185,6 +194,7 @@ final class ImagesCommand {
 
     @Override
     int run(Session session) {
+      requireDirectory(store);
       RetentionPolicy policy = CommandException.valid(() -> builder().build());
       PruneReport report = session.machine().store(store).prune(policy, session.cancellation());
       List<Map<String, @Nullable Object>> values = new ArrayList<>();

@@ -25,13 +25,18 @@ public final class Main {
   /** They copy the output of a command, and return its exit code. */
   private static final List<String> OUTPUTS = List.of("launch", "slurm");
 
+  /** They end by a signal, or have an exit code of their own. */
+  private static final List<String> LASTING =
+      List.of("launch", "slurm", "agent", "slot", "--every");
+
   private static final long FLUSH_MILLIS = 1000;
 
   private Main() {}
 
   /**
    * Runs a command and exits with its {@link ExitCode}. SIGINT and SIGTERM cancel the command: it
-   * prints where the process was left, and the exit code is 130 or 143.
+   * prints where the process was left, and the exit code is 130 or 143. If the command succeeds all
+   * the same, the code is 0.
    *
    * @param args the command and its arguments
    */
@@ -52,6 +57,7 @@ public final class Main {
     }
     Cancellation cancellation = new Cancellation();
     CountDownLatch done = new CountDownLatch(1);
+    AtomicBoolean isComplete = new AtomicBoolean();
     Thread worker = Thread.currentThread();
     Thread hook =
         new Thread(
@@ -60,6 +66,9 @@ public final class Main {
                 cancellation.cancel();
                 worker.interrupt();
                 await(done, worker);
+                if (isComplete.get()) {
+                  Runtime.getRuntime().halt(0); // the signal came too late to cancel anything
+                }
               }
             },
             "gpuprocess cancel");
@@ -74,6 +83,7 @@ public final class Main {
         System.err.println("gpuprocess: the result could not be written to the standard output");
         code = 1;
       }
+      isComplete.set(code == 0 && Stream.of(args).noneMatch(LASTING::contains));
       done.countDown();
     }
     System.exit(code);

@@ -2,6 +2,7 @@ package dev.gpuprocess.examples.cli;
 
 import dev.gpuprocess.GpuProcess;
 import java.util.OptionalLong;
+import picocli.CommandLine.Option;
 import picocli.CommandLine.Parameters;
 
 /** A command on one process. */
@@ -16,6 +17,25 @@ abstract class ProcessCommand extends CliCommand {
   @Override
   OptionalLong subject() {
     return OptionalLong.of(pid);
+  }
+
+  /** The option of commands that take a process off its GPU or dump it. */
+  static final class FirstProcess {
+
+    @Option(
+        names = "--all-processes",
+        description = "Allow PID 1, from which all processes descend.")
+    private boolean isAllowed;
+
+    /** Refuses pid 1, which is a typo for another pid rather than meant. */
+    void requireMeant(long pid) {
+      if (pid == 1 && !isAllowed) {
+        throw new CommandException(
+            ExitCode.USAGE,
+            "OPTION",
+            "all processes descend from process 1: name the process itself, or add --all-processes");
+      }
+    }
   }
 
   /** Returns the refusal of a command that is not legal in the state of the process. */

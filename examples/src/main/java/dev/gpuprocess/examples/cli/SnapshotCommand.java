@@ -47,10 +47,13 @@ final class SnapshotCommand extends ProcessCommand {
   @Option(names = "--keep", paramLabel = "N", description = "With --every: keep the last N images.")
   private @Nullable Integer keep;
 
+  @Mixin private final FirstProcess first = new FirstProcess();
+
   @Mixin private final DumpArguments dump = new DumpArguments();
 
   @Override
   int run(Session session) {
+    first.requireMeant(pid);
     GpuProcess process = session.inspect(pid);
     if (!(process instanceof RunningProcess running)) {
       throw wrongState(process, "a snapshot needs a running process");
@@ -96,6 +99,9 @@ final class SnapshotCommand extends ProcessCommand {
     private final Session session;
     private final CountDownLatch ended = new CountDownLatch(1);
 
+    /** The message of the last failure, which is not repeated; empty after a success. */
+    private String lastFailure = "";
+
     Series(Session session) {
       this.session = session;
     }
@@ -110,12 +116,23 @@ final class SnapshotCommand extends ProcessCommand {
 
     @Override
     public void made(ProcessImage image) {
-      Images.made(session, image);
+      Images.made(
+          session,
+          image,
+          image
+              .snapshotTimes()
+              .map(times -> times.whole().toNanos() / 1e9)
+              .orElse(session.seconds()));
+      lastFailure = "";
     }
 
     @Override
     public void failed(Throwable why) {
-      session.note("a snapshot failed: " + why.getMessage());
+      String text = String.valueOf(why.getMessage());
+      if (!text.equals(lastFailure)) {
+        session.note("a snapshot failed: " + text);
+      }
+      lastFailure = text;
     }
 
     @Override

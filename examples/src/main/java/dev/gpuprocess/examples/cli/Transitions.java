@@ -25,8 +25,12 @@ final class Transitions {
     /** Calls the verb if it is legal, and returns the process in its new state. */
     abstract GpuProcess apply(Session session, GpuProcess process);
 
+    /** Refuses arguments before the process is looked at. */
+    void check() {}
+
     @Override
     final int run(Session session) {
+      check();
       GpuProcess before = session.inspect(pid);
       if (session.progress().isShown()) {
         session.progress().expect(Moved.gpuBytes(before.members()), Moved.intoMemory(before));
@@ -67,6 +71,13 @@ final class Transitions {
         paramLabel = "TEXT",
         description = "A label for the suspended process, which ps prints.")
     private @Nullable String label;
+
+    @Mixin private final FirstProcess first = new FirstProcess();
+
+    @Override
+    final void check() {
+      first.requireMeant(pid);
+    }
 
     final LockedProcess lock(Session session, RunningProcess process) {
       Duration left = session.remaining();

@@ -407,6 +407,9 @@ final class JobImages {
     private final LaunchedProcess process;
     private final CountDownLatch end = new CountDownLatch(1);
 
+    /** The message of the last failure, which is not repeated; empty after a success. */
+    private String lastFailure = "";
+
     private Listener(LaunchedProcess process) {
       this.process = process;
     }
@@ -414,6 +417,7 @@ final class JobImages {
     @Override
     public void made(ProcessImage image) {
       areOfThisRun = true;
+      lastFailure = "";
       log.accept("snapshot " + image.directory().getFileName());
       if (process.isDumped()) {
         events.ended(); // it has become the dump, perhaps after the grace
@@ -430,7 +434,11 @@ final class JobImages {
         areOfThisRun = true;
         isLost = true;
       }
-      log.accept("a snapshot failed: " + why.getMessage());
+      String text = String.valueOf(why.getMessage());
+      if (!text.equals(lastFailure)) {
+        log.accept("a snapshot failed: " + text);
+      }
+      lastFailure = text;
       if (why instanceof PoisonedProcessException lost) {
         endLost(lost.process());
       }

@@ -138,6 +138,8 @@ class AgentCommandTest {
     Path images = directory.resolve("images");
     assertEquals(2, Call.of(machine, "agent", "--images", images).code());
     assertEquals(2, Call.of(machine, "agent", "--no-token").code());
+    Call unmounted = Call.of(machine, "agent", "--images", "/proc/none", "--no-token");
+    assertEquals(4, unmounted.code(), unmounted::toString);
     assertEquals(
         2, Call.of(machine, "agent", "--images", images, "--no-token", "--listen", "a").code());
     assertEquals(

@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 import com.google.gson.JsonElement;
 import com.google.gson.JsonParser;
 import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.LockedProcess;
 import dev.gpuprocess.contract.NativeCalls;
 import dev.gpuprocess.contract.RequiresCriu;
 import dev.gpuprocess.examples.demo.Await;
@@ -126,6 +127,9 @@ class CommandLineTest {
     assertEquals(2, Call.of(machine, "images").code());
     assertEquals(4, Call.of(machine, "checkpoint", counter.pid()).code());
     assertEquals(4, Call.of(machine, "images", "verify", directory).code());
+    assertEquals(4, Call.of(machine, "images", "list", directory.resolve("typo")).code());
+    assertEquals(
+        4, Call.of(machine, "images", "prune", directory.resolve("typo"), "--keep", 1).code());
     assertEquals(5, Call.of(machine, "state", idle.pid()).code());
     driver.faults(Fault.in("cuCheckpointProcessLock").answers(600));
     Call busy = Call.of(machine, "suspend", counter.pid(), "--json");
@@ -148,6 +152,13 @@ class CommandLineTest {
             List.of("images", "prune", directory, "--keep", 0),
             List.of("snapshot", counter.pid(), directory, "--every", "1h", "--keep", 0),
             List.of("dump", counter.pid(), image, "--ghost-limit=-1"),
+            List.of("dump", counter.pid(), ""),
+            List.of("snapshot", counter.pid(), "", "--store"),
+            List.of("suspend", 1),
+            List.of("lock", 1),
+            List.of("toggle", 1),
+            List.of("dump", 1, image),
+            List.of("snapshot", 1, image),
             List.of("dump", counter.pid(), image, "--label", ""),
             List.of("suspend", counter.pid(), "--label", ""),
             List.of("restore-image", image, "--newest", "--expect-label", ""),
@@ -189,6 +200,9 @@ class CommandLineTest {
     assertTrue(done(machine, "images", "describe", newest).out().contains("KERNEL"));
     describesAsAPage(machine, listed.get(1).getAsJsonObject().get("image").getAsString());
     done(machine, "images", "copy", newest, directory.resolve("copy"));
+    Call nested = Call.of(machine, "snapshot", counter.pid(), newest, "--store");
+    assertEquals(4, nested.code(), nested::toString);
+    assertTrue(nested.err().contains("is an image, not a directory of images"), nested::err);
     assertEquals(1, json(machine, "images", "prune", store, "--keep", 1).getAsJsonArray().size());
     Path image = directory.resolve("image");
     done(machine, "dump", counter.pid(), image);
@@ -319,6 +333,35 @@ class CommandLineTest {
     } finally {
       child.destroyForcibly();
     }
+  }
+
+  /** A script that repeats a command which has succeeded finds the process in another state. */
+  @Test
+  void succeedsIfASignalComesTooLateToCancelIt(
+      GpuCheckpoints machine, SimulatedDriver driver, Counter counter) throws Exception {
+    done(machine, "suspend", counter.pid());
+    driver.faults(Fault.in("cuCheckpointProcessUnlock").hangs(Duration.ofSeconds(5)));
+    Path out = directory.resolve("out");
+    Path err = directory.resolve("err");
+    Process child =
+        program(machine, driver, "resume", counter.pid())
+            .redirectError(err.toFile())
+            .redirectOutput(out.toFile())
+            .start();
+    try {
+      // It is restored and not unlocked yet.
+      assertTrue(
+          Await.until(PATIENCE, () -> machine.inspect(counter.pid()) instanceof LockedProcess),
+          () -> text(err));
+      Signal.send("INT", child.pid());
+      assertTrue(child.waitFor(PATIENCE.toSeconds(), TimeUnit.SECONDS), () -> text(err));
+      assertTrue(text(out).contains("checkpointed -> running"), () -> text(out) + text(err));
+      assertEquals(0, child.exitValue(), () -> text(err));
+    } finally {
+      child.destroyForcibly();
+      driver.clearFaults();
+    }
+    assertEquals(101, counter.increment());
   }
 
   @Test

@@ -101,7 +101,11 @@ class ScriptTest {
     builder.environment().keySet().removeIf(name -> !name.equals("PATH"));
     builder.environment().put("JAVA_HOME", System.getProperty("java.home"));
     builder.environment().put("GPUPROCESS_JAR", jar.toString());
-    builder.environment().put("GPUPROCESS_HOME", home);
+    if (home.isEmpty()) {
+      builder.environment().compute("PATH", (name, path) -> directory.resolve("bin") + ":" + path);
+    } else {
+      builder.environment().put("GPUPROCESS_HOME", home);
+    }
     builder.environment().put("GPUPROCESS_DRIVER_DIR", driver.directory().toString());
     builder.environment().put("GPUPROCESS_STATE_DIR", driver.stateDirectory().toString());
     Process process = builder.start();
@@ -121,16 +125,20 @@ class ScriptTest {
 
   @Test
   void keepsAnArchiveAtFirstUseAndUsesIt() throws Exception {
+    // Without HOME, the password file has the directory.
     Path home = directory.resolve("home");
+    Path getent = Files.createDirectory(directory.resolve("bin")).resolve("getent");
+    Files.writeString(getent, "#!/bin/sh\necho root:x:0:0:root:%s:/bin/sh\n".formatted(home));
+    Files.setPosixFilePermissions(getent, PosixFilePermissions.fromString("rwx------"));
     Outcome running = new Outcome(0, "running\n", "");
-    assertEquals(running, run(SCRIPT, home.toString(), "state", counter.pid()));
+    assertEquals(running, run(SCRIPT, "", "state", counter.pid()));
     assertEquals(List.of("classes.jsa", "libjffi-1.2.so"), files(home));
-    Path kept = onlyEntry(home.resolve("start"));
-    assertEquals(running, run(SCRIPT, home.toString(), "state", counter.pid()));
+    Path kept = onlyEntry(home.resolve(".cache/gpuprocess/start"));
+    assertEquals(running, run(SCRIPT, "", "state", counter.pid()));
     assertEquals(List.of("classes.jsa", "libjffi-1.2.so"), files(home));
     // A call must not fail because its archive cannot be used.
     Files.writeString(kept.resolve("classes.jsa"), "no archive");
-    assertEquals(running, run(SCRIPT, home.toString(), "state", counter.pid()));
+    assertEquals(running, run(SCRIPT, "", "state", counter.pid()));
   }
 
   /** A library there would be code that another user chose. */
