@@ -9,6 +9,8 @@
  *     bind           has a mapping on the first node
  *     personality    has no random addresses
  *     merge          lets KSM merge its memory
+ *   share FILE     maps a file of 64 KiB as shared memory; a number in it, and its twin in private memory, are 0
+ *   shared         adds one to both: "SHARED PRIVATE"
  *   settings       "NAME=VALUE ...": all of them, 0 for those that are not set */
 #ifndef WORKLOAD_SETTINGS_H
 #define WORKLOAD_SETTINGS_H

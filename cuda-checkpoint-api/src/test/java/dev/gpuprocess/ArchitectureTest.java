@@ -108,6 +108,7 @@ class ArchitectureTest {
   void pathsOfJobsAreOpenedAsTheJob() {
     HOUSE.requireUntrustedPaths(
         List.of(
+            "dev.gpuprocess.internal.attributes",
             "dev.gpuprocess.internal.dump",
             "dev.gpuprocess.internal.extras",
             "dev.gpuprocess.internal.inherited",
@@ -116,9 +117,13 @@ class ArchitectureTest {
             "dev.gpuprocess.internal.restore"),
         Map.of(
             "a file of an image, which was verified or is being written",
-            List.of("ImageExtras.read", "MemoryDescriptors.open"),
+            List.of(
+                "ImageExtras.read",
+                "MemoryDescriptors.open",
+                "SharedFileContent.putBack",
+                "SparseOutput.<init>"),
             "a file of the kernel",
-            List.of("Cpu.read"),
+            List.of("Cpu.read", "LandlockWitnesses.profile"),
             "a file in a directory that only the user of this JVM can change",
             List.of(
                 "CudaJobFile.remove",

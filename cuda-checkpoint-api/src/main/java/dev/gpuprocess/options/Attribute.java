@@ -3,8 +3,8 @@ package dev.gpuprocess.options;
 import java.util.Locale;
 
 /**
- * A property of a process that CRIU does not restore. A dump refuses a process with one of the
- * first kind, which confine it, unless the caller {@linkplain
+ * A property of a process that CRIU does not restore. A dump refuses to lose some of them, above
+ * all those that confine the process, unless the caller {@linkplain
  * DumpOptions.Builder#allowLoss(Attribute...) allows the loss}; the others are only named. The
  * {@linkplain dev.gpuprocess.image.Manifest#lost() manifest} records what an image lacks.
  */
@@ -22,6 +22,13 @@ public enum Attribute {
   SEALED_MEMORY(true),
 
   /**
+   * The content of a file that is mapped as shared memory, where an image cannot hold it: the file
+   * is shared with a process outside of the tree, too large, or not accessible. Other files go into
+   * the image.
+   */
+  SHARED_FILES(true),
+
+  /**
    * Keys in a session, process or thread keyring of its own ({@code keyctl(2)}). The restored
    * process has the session keyring of the controller.
    */
@@ -36,15 +43,15 @@ public enum Attribute {
   /** Memory that KSM may merge ({@code PR_SET_MEMORY_MERGE}). */
   MEMORY_MERGE(false);
 
-  private final boolean confines;
+  private final boolean isRefused;
 
-  Attribute(boolean confines) {
-    this.confines = confines;
+  Attribute(boolean isRefused) {
+    this.isRefused = isRefused;
   }
 
-  /** {@return whether it confines the process, so that a dump refuses to lose it} */
-  public boolean confines() {
-    return confines;
+  /** {@return whether a dump is refused that would lose it} */
+  public boolean isRefused() {
+    return isRefused;
   }
 
   /** {@return its name in manifests and on the command line, such as {@code sealed-memory}} */

@@ -85,7 +85,9 @@ public final class DumpOptions extends CriuCallOptions {
     return set.releaseInheritedGpu;
   }
 
-  /** {@return the attributes of the process that the image may lack although they confine it} */
+  /**
+   * {@return the attributes that the image may lack although a dump is refused for each of them}
+   */
   public Set<Attribute> allowedLosses() {
     return set.allowedLosses;
   }
@@ -191,11 +193,11 @@ public final class DumpOptions extends CriuCallOptions {
     }
 
     /**
-     * Allows that the image lacks attributes that confine the process and that CRIU does not
-     * restore, such as the rules of Landlock. Without this a dump of such a process is refused with
-     * {@link dev.gpuprocess.error.CriuException} and reason UNSUPPORTED_RESOURCE. The manifest
-     * lists what an image lacks ({@link dev.gpuprocess.image.Manifest#lost()}). Attributes that do
-     * not confine a process are lost without this. Ignored by {@link
+     * Allows that the image lacks attributes that CRIU does not restore and that matter, such as
+     * the rules of Landlock. Without this a dump of such a process is refused with {@link
+     * dev.gpuprocess.error.CriuException} and reason UNSUPPORTED_RESOURCE. The manifest lists what
+     * an image lacks ({@link dev.gpuprocess.image.Manifest#lost()}). Attributes of which {@link
+     * Attribute#isRefused()} is false are lost without this. Ignored by {@link
      * dev.gpuprocess.spi.CriuDriver#dump}.
      *
      * @param attributes replace the ones allowed before; none by default

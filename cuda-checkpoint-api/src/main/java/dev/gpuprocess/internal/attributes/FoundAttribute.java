@@ -24,7 +24,7 @@ record FoundAttribute(Attribute attribute, int pid, String what) {
   Finding finding(Set<Attribute> allowed) {
     String subject =
         "process " + pid + ProcFs.stat(pid).map(ProcStat::name).map(" (%s)"::formatted).orElse("");
-    if (!attribute.confines() || allowed.contains(attribute)) {
+    if (!attribute.isRefused() || allowed.contains(attribute)) {
       return new Finding(
           Severity.WARNING, subject, what + ", which a restore does not bring back", "");
     }
@@ -32,7 +32,10 @@ record FoundAttribute(Attribute attribute, int pid, String what) {
     return new Finding(
         Severity.PROBLEM,
         subject,
-        what + ", and a restored process would be less confined",
+        what
+            + (attribute == Attribute.SHARED_FILES
+                ? ", so the image cannot hold that memory"
+                : ", and a restored process would be less confined"),
         "set %s to accept that".formatted(option),
         new UnsupportedResource(pid, "attribute", attribute.text(), option));
   }

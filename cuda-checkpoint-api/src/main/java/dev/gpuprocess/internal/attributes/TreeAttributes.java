@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.attributes;
 
+import dev.gpuprocess.internal.proc.FileNode;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcessUnreadableException;
 import dev.gpuprocess.internal.remote.RemoteCalls;
@@ -10,11 +11,13 @@ import dev.gpuprocess.report.Finding;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.EnumSet;
 import java.util.HashSet;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 import java.util.TreeSet;
 import org.slf4j.Logger;
@@ -32,6 +35,10 @@ public final class TreeAttributes {
       List.of("Uid", "Gid", "CapPrm", "CapEff", "CapBnd", "NoNewPrivs", "Seccomp");
 
   private final Set<FoundAttribute> found = new LinkedHashSet<>();
+
+  /** The shared files that the image does not hold. */
+  private final List<FileNode> left = new ArrayList<>();
+
   private final Set<Integer> unexamined = new TreeSet<>();
 
   private TreeAttributes() {}
@@ -43,6 +50,7 @@ public final class TreeAttributes {
       limit.check();
       attributes.look(pid, limit);
     }
+    attributes.lookAtSharedFiles(root, limit);
     return attributes;
   }
 
@@ -58,6 +66,28 @@ public final class TreeAttributes {
       ProcessIdentity.of(pid).ifPresent(process -> attributes.probe(process, probe));
     }
     return attributes;
+  }
+
+  private void lookAtSharedFiles(int root, WorkLimit limit) {
+    SharedFileCheck check = new SharedFileCheck(root);
+    try {
+      for (SharedFile file : SharedFile.of(root, limit)) {
+        Optional<String> obstacle = check.obstacle(file);
+        if (obstacle.isPresent()) {
+          left.add(file.node());
+          found.add(
+              new FoundAttribute(
+                  Attribute.SHARED_FILES, file.pid(), SharedFileCheck.what(file, obstacle.get())));
+        }
+      }
+    } catch (ProcessUnreadableException e) {
+      LOG.debug("mappings of process {} cannot be read: {}", root, e.getMessage());
+    }
+  }
+
+  /** Returns whether the image holds the content of a file. */
+  public boolean holds(SharedFile file) {
+    return left.stream().noneMatch(file.node()::isSameFile);
   }
 
   private void look(int pid, WorkLimit limit) {

@@ -7,6 +7,7 @@ import dev.gpuprocess.error.CriuFailure;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.UnsupportedResource;
+import dev.gpuprocess.internal.attributes.SharedFile;
 import dev.gpuprocess.internal.attributes.TreeAttributes;
 import dev.gpuprocess.internal.call.BoundedDiskTask;
 import dev.gpuprocess.internal.context.EngineContext;
@@ -143,8 +144,16 @@ public final class DumpCheck {
     long onHost =
         ProcFs.anonymousBytes(process.pid())
             + ProcFs.tree(process.pid()).stream().mapToLong(DumpCheck::bytesInFiles).sum()
-            + ProcFs.descendants(process.pid()).stream().mapToLong(ProcFs::anonymousBytes).sum();
+            + ProcFs.descendants(process.pid()).stream().mapToLong(ProcFs::anonymousBytes).sum()
+            + bytesInSharedFiles();
     return onGpu ? onHost + bytesOnGpus() : onHost;
+  }
+
+  private long bytesInSharedFiles() {
+    WorkLimit limit = WorkLimit.scanning("dump", process.pid(), options.deadline());
+    return SharedFile.of(process.pid(), limit).stream()
+        .mapToLong(each -> each.node().bytes())
+        .sum();
   }
 
   /** Returns the GPU memory in files on a disk; files in memory count as anonymous memory. */

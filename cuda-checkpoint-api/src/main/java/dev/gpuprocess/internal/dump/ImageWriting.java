@@ -254,6 +254,10 @@ final class ImageWriting implements DumpListener {
               // Where a plugin moves the GPU state there need not be a CUDA driver.
               int cuda = dump.tree.plugin() == null ? dump.context.cuda().version() : 0;
               ImageExtras extras = ImageExtras.of(root.pid(), cuda);
+              image.addAll(
+                  () ->
+                      extras.copySharedFiles(
+                          root.pid(), dump.attributes(), image.images(), dump.options.deadline()));
               image.add(ImageExtras.FILE, extras.text());
               return MachineSurvey.of(
                   dump.context.inventory(), root.pid(), dump.isolation.isPresent(), extras.files());

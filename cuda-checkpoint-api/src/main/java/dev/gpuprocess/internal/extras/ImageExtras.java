@@ -1,6 +1,8 @@
 package dev.gpuprocess.internal.extras;
 
 import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.internal.attributes.SharedFile;
+import dev.gpuprocess.internal.attributes.TreeAttributes;
 import dev.gpuprocess.internal.launch.CarriedNativeFile;
 import dev.gpuprocess.internal.launch.CudaJobFile;
 import dev.gpuprocess.internal.linux.TaskSettings;
@@ -10,12 +12,14 @@ import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.state.StateDirectory;
 import dev.gpuprocess.internal.text.Printable;
 import dev.gpuprocess.internal.time.IoAction;
+import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.spi.RestoreListener;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashMap;
@@ -32,8 +36,9 @@ import org.slf4j.LoggerFactory;
 /**
  * The state that CRIU does not restore and this library does: CPU affinity and I/O priority of the
  * tasks, the performance files that other JVMs remove, the files of this library that processes
- * have mapped, and the CUDA driver's job file. An image holds them in a file beside CRIU's files,
- * with a checksum and a signature like those; images of earlier versions have no such file.
+ * have mapped, the files that they share memory through, and the CUDA driver's job file. An image
+ * holds them in a file beside CRIU's files, with a checksum and a signature like those; images of
+ * earlier versions have no such file.
  */
 public final class ImageExtras implements RestoreListener {
 
@@ -47,17 +52,23 @@ public final class ImageExtras implements RestoreListener {
   private final Map<Path, CarriedNativeFile> jobFiles;
 
   private final Map<Path, EmbeddedJobFile> cudaJobFiles;
+  private final List<SharedFileContent> sharedFiles;
 
   /** The performance files that were created, by their description in the image. */
   private final Map<JvmPerformanceFile, FileNode> made = new LinkedHashMap<>();
 
   private final List<EmbeddedJobFile.Placed> placed = new ArrayList<>();
 
+  /** The shared files that were created. */
+  private final Map<SharedFileContent, FileNode> createdFiles = new LinkedHashMap<>();
+
   private ImageExtras(
       List<TaskSettings> tasks,
       List<JvmPerformanceFile> files,
       Map<Path, CarriedNativeFile> jobFiles,
-      Map<Path, EmbeddedJobFile> cudaJobFiles) {
+      Map<Path, EmbeddedJobFile> cudaJobFiles,
+      List<SharedFileContent> sharedFiles) {
+    this.sharedFiles = sharedFiles;
     this.tasks = tasks;
     this.files = files;
     this.jobFiles = jobFiles;
@@ -90,7 +101,28 @@ public final class ImageExtras implements RestoreListener {
             e.getMessage());
       }
     }
-    return new ImageExtras(tasks, files, jobFiles, cudaJobFiles(root, cudaVersion));
+    return new ImageExtras(
+        tasks, files, jobFiles, cudaJobFiles(root, cudaVersion), new ArrayList<>());
+  }
+
+  /**
+   * Copies the content of the files that a stopped tree has mapped as shared memory.
+   *
+   * @param attributes which files to leave
+   * @param images the directory of the copies
+   * @param time how long it may take
+   * @throws IOException when a file cannot be copied
+   */
+  public void copySharedFiles(int root, TreeAttributes attributes, Path images, Duration time)
+      throws IOException {
+    WorkLimit limit = WorkLimit.scanning("dump", root, time);
+    for (SharedFile file : SharedFile.of(root, limit)) {
+      Optional<Path> path = file.path().filter(known -> !cudaJobFiles.containsKey(known));
+      if (path.isPresent() && attributes.holds(file)) {
+        SharedFileContent.copy(file, path.get(), sharedFiles.size(), images, limit.remaining())
+            .ifPresent(sharedFiles::add);
+      }
+    }
   }
 
   /**
@@ -114,7 +146,7 @@ public final class ImageExtras implements RestoreListener {
 
   /** Returns the text that {@link #read} reads. */
   public byte[] text() {
-    return Stream.of(tasks, files, jobFiles.values(), cudaJobFiles.values())
+    return Stream.of(tasks, files, jobFiles.values(), cudaJobFiles.values(), sharedFiles)
         .flatMap(Collection::stream)
         .map(line -> line + "\n")
         .collect(Collectors.joining())
@@ -136,6 +168,7 @@ public final class ImageExtras implements RestoreListener {
     List<JvmPerformanceFile> files = new ArrayList<>();
     Map<Path, CarriedNativeFile> jobFiles = new LinkedHashMap<>();
     Map<Path, EmbeddedJobFile> cudaJobFiles = new LinkedHashMap<>();
+    List<SharedFileContent> sharedFiles = new ArrayList<>();
     try {
       for (String line : Files.readAllLines(images.resolve(FILE), StandardCharsets.US_ASCII)) {
         Optional<TaskSettings> task = TaskSettings.parse(line);
@@ -144,7 +177,9 @@ public final class ImageExtras implements RestoreListener {
         jobFile.ifPresent(found -> jobFiles.put(found.path(), found));
         Optional<EmbeddedJobFile> cudaJobFile = EmbeddedJobFile.parse(line);
         cudaJobFile.ifPresent(found -> cudaJobFiles.put(found.path(), found));
-        if (task.isEmpty() && jobFile.isEmpty() && cudaJobFile.isEmpty()) {
+        Optional<SharedFileContent> sharedFile = SharedFileContent.parse(line);
+        sharedFile.ifPresent(sharedFiles::add);
+        if (task.isEmpty() && jobFile.isEmpty() && cudaJobFile.isEmpty() && sharedFile.isEmpty()) {
           files.add(JvmPerformanceFile.parse(line).orElseThrow(() -> new IOException("a line")));
         }
       }
@@ -156,7 +191,7 @@ public final class ImageExtras implements RestoreListener {
           Failure.of("restore", pid),
           e);
     }
-    return new ImageExtras(tasks, files, jobFiles, cudaJobFiles);
+    return new ImageExtras(tasks, files, jobFiles, cudaJobFiles, sharedFiles);
   }
 
   /**
@@ -169,6 +204,21 @@ public final class ImageExtras implements RestoreListener {
   public void putCudaJobFilesBack(int pid, StateDirectory state) {
     for (EmbeddedJobFile file : cudaJobFiles.values()) {
       placed.add(file.putBack(pid, state));
+    }
+  }
+
+  /**
+   * Sets the files that processes shared memory through to what they were at the dump. To be called
+   * before CRIU is started, and before {@link #undo}.
+   *
+   * @param pid the pid of the root in the image
+   * @param images the directory of the copies
+   * @throws dev.gpuprocess.error.ImageException with reason DIRECTORY when a file cannot be put
+   *     back, or another process uses it
+   */
+  public void putSharedFilesBack(int pid, Path images, Duration time) {
+    for (SharedFileContent file : sharedFiles) {
+      file.putBack(pid, images, time).ifPresent(node -> createdFiles.put(file, node));
     }
   }
 
@@ -231,6 +281,7 @@ public final class ImageExtras implements RestoreListener {
   /** Removes the files that were written, after a restore that failed. */
   public void undo() {
     made.forEach((file, node) -> undo(file.path(), () -> file.remove(node)));
+    createdFiles.forEach((file, node) -> undo(file.path(), () -> file.remove(node)));
     made.clear();
     placed.forEach(each -> undo(each.file().path(), each::undo));
   }

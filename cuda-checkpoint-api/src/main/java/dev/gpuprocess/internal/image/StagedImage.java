@@ -12,6 +12,7 @@ import dev.gpuprocess.internal.manifest.ChecksummedFile;
 import dev.gpuprocess.internal.manifest.ManifestData;
 import dev.gpuprocess.internal.manifest.MemoryFile;
 import dev.gpuprocess.internal.state.ImageEntry;
+import dev.gpuprocess.internal.time.IoAction;
 import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
@@ -160,6 +161,20 @@ public final class StagedImage implements AutoCloseable {
   public void add(String name, byte[] content) {
     try {
       Files.write(images().resolve(name), content);
+    } catch (IOException e) {
+      throw incomplete(e);
+    }
+  }
+
+  /**
+   * Has files written beside CRIU's files; the manifest lists them too.
+   *
+   * @throws ImageException with reason DISK_FULL when the file system is full
+   * @throws ImageException when they cannot be written
+   */
+  public void addAll(IoAction writing) {
+    try {
+      writing.run();
     } catch (IOException e) {
       throw incomplete(e);
     }

@@ -119,18 +119,38 @@ public final class OpenedFile implements AutoCloseable {
     }
   }
 
-  /** Replaces the content. The file is never shorter than either content: a process may map it. */
+  /**
+   * Replaces the content. The file is never shorter than either content: a process may map it.
+   * Holes stay holes.
+   */
   public void replace(InputStream content) throws IOException {
     byte[] part = new byte[BUFFER_BYTES];
     long done = 0;
     int count;
     while ((count = content.readNBytes(part, 0, part.length)) > 0) {
-      write(count == part.length ? part : Arrays.copyOf(part, count), done);
+      if (!isZero(part, count) || !isZeroAt(done, count)) {
+        write(count == part.length ? part : Arrays.copyOf(part, count), done);
+      }
       done += count;
     }
     if (Libc.LIBRARY.ftruncate(descriptor, done) != 0) {
       throw Libc.failed(path, "cannot get its length", Libc.errno());
     }
+  }
+
+  private static boolean isZero(byte[] part, int length) {
+    for (int i = 0; i < length; i++) {
+      if (part[i] != 0) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  /** Returns whether a part of the file is zero; what is behind its end counts as zero. */
+  private boolean isZeroAt(long offset, int length) throws IOException {
+    byte[] part = new byte[length];
+    return isZero(part, read(part, offset));
   }
 
   private void write(byte[] part, long offset) throws IOException {

@@ -234,6 +234,7 @@ public final class ImageRestore {
     ImageExtras extras = ImageExtras.read(manifest.pid(), verified.images());
     try (MemoryDescriptors memory = MemoryDescriptors.open(manifest, verified)) {
       extras.putCudaJobFilesBack(manifest.pid(), context.state());
+      extras.putSharedFilesBack(manifest.pid(), verified.images(), options.deadline());
       RestoreOptions all = memory.with(options);
       // This JVM can wait for the end of its child.
       boolean asChild = launched.isPresent() && context.criu().takesDescriptors();

@@ -40,7 +40,7 @@ final class DumpArguments {
       paramLabel = "NAME",
       split = ",",
       description =
-          "Dump a process although a restore does not bring back this attribute that confines it:"
+          "Dump a process although a restore does not bring back this attribute:"
               + " landlock, mdwe, sealed-memory.")
   private List<Attribute> allowedLosses = List.of();
 
