@@ -23,7 +23,7 @@ import java.util.Map;
 public final class PlainImage {
 
   private static final ManifestData.Options SHELL_JOB =
-      new ManifestData.Options(List.of("shell-job"), null, null);
+      new ManifestData.Options(List.of("shell-job"), null, null, null);
 
   private PlainImage() {}
 

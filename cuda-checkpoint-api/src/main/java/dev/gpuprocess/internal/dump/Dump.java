@@ -12,8 +12,8 @@ import dev.gpuprocess.internal.engine.StepRecorder;
 import dev.gpuprocess.internal.engine.TrackedTree;
 import dev.gpuprocess.internal.engine.TreeOperation;
 import dev.gpuprocess.internal.engine.VerbOutcome;
-import dev.gpuprocess.internal.extras.Isolation;
 import dev.gpuprocess.internal.extras.ManifestOptions;
+import dev.gpuprocess.internal.extras.TreeMounts;
 import dev.gpuprocess.internal.image.ImageDirectory;
 import dev.gpuprocess.internal.image.ImagePlace;
 import dev.gpuprocess.internal.image.ImageTarget;
@@ -49,7 +49,7 @@ public final class Dump {
   final ProcessIdentity root;
   final EngineContext context;
   final DumpOptions options;
-  final Optional<Isolation> isolation;
+  final Optional<TreeMounts> mounts;
   final StepRecorder steps;
   final SaveFileSteps saveFiles;
   final boolean isSnapshot;
@@ -70,8 +70,8 @@ public final class Dump {
     this.tree = operation.tree();
     this.root = tree.root;
     this.context = tree.context;
-    this.isolation = Isolation.of(root.pid());
-    this.options = isolation.map(found -> found.with(options)).orElse(options);
+    this.mounts = TreeMounts.of(root.pid(), options);
+    this.options = mounts.map(found -> found.with(options)).orElse(options);
     this.steps = steps;
     this.isSnapshot = isSnapshot;
     this.clock = clock;
@@ -180,7 +180,7 @@ public final class Dump {
     if (attributes == null) {
       attributes = check.requireAttributes(true);
     }
-    ManifestData.Options kept = ManifestOptions.of(options, root, isolation, tree.plugin());
+    ManifestData.Options kept = ManifestOptions.of(options, root, mounts, tree.plugin());
     Path place = disk.run("find place", () -> place(directory), found -> {});
     children.release(holders, steps);
     LogDirectory log = LogDirectory.planned("dump");
@@ -207,6 +207,11 @@ public final class Dump {
     }
     AmdTree.require(root, "dump", limit::check);
     return List.of();
+  }
+
+  /** Returns whether the tree has a pid namespace of its own. */
+  boolean isIsolated() {
+    return mounts.map(TreeMounts::isolated).orElse(false);
   }
 
   boolean isCancelled() {

@@ -250,6 +250,7 @@ final class ImageWriting implements DumpListener {
             () -> {
               // No process can leave the tree while CRIU holds it.
               TreeCheck.requireInTree(dump.operation);
+              dump.mounts.ifPresent(each -> each.removeHidden(image.images()));
               saveFiles.requireRecorded(image.images());
               // Where a plugin moves the GPU state there need not be a CUDA driver.
               int cuda = dump.tree.plugin() == null ? dump.context.cuda().version() : 0;
@@ -260,7 +261,7 @@ final class ImageWriting implements DumpListener {
                           root.pid(), dump.attributes(), image.images(), dump.options.deadline()));
               image.add(ImageExtras.FILE, extras.text());
               return MachineSurvey.of(
-                  dump.context.inventory(), root.pid(), dump.isolation.isPresent(), extras.files());
+                  dump.context.inventory(), root.pid(), dump.isIsolated(), extras.files());
             },
             late -> close());
     return ManifestDraft.of(

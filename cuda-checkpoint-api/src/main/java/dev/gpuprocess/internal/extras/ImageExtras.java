@@ -136,7 +136,7 @@ public final class ImageExtras implements RestoreListener {
   public static Map<Path, EmbeddedJobFile> cudaJobFiles(int root, int cudaVersion) {
     Map<Path, EmbeddedJobFile> found = new LinkedHashMap<>();
     if (CudaJobFile.isKnownTo(cudaVersion)) {
-      boolean isolated = Isolation.of(root).isPresent();
+      boolean isolated = TreeMounts.of(root).map(TreeMounts::isolated).orElse(false);
       for (int pid : ProcFs.tree(root)) {
         EmbeddedJobFile.of(pid, isolated).ifPresent(file -> found.put(file.path(), file));
       }

@@ -25,7 +25,7 @@ public final class ManifestOptions {
   public static ManifestData.Options of(
       DumpOptions dump,
       ProcessIdentity root,
-      Optional<Isolation> isolation,
+      Optional<TreeMounts> mounts,
       @Nullable GpuPlugin plugin) {
     CriuOptions.Builder kept = dump.criu().toBuilder();
     if (Processes.stat(root).map(stat -> !stat.leadsSession()).orElse(false)) {
@@ -38,7 +38,8 @@ public final class ManifestOptions {
     }
     return new ManifestData.Options(
         ManifestData.Options.settings(kept.build()),
-        isolation.map(Isolation::names).orElse(null),
+        mounts.map(TreeMounts::hostMounts).orElse(null),
+        mounts.map(TreeMounts::boundMounts).orElse(null),
         plugin == null ? null : plugin.id());
   }
 

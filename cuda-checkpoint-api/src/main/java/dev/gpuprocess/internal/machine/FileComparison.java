@@ -48,8 +48,7 @@ final class FileComparison {
   private FileComparison(
       ManifestData manifest, @Nullable ImageMachine before, RestoreOptions options) {
     this.pid = manifest.pid();
-    List<String> hostMounts = manifest.options().hostMounts();
-    this.mounts = hostMounts == null ? List.of() : hostMounts;
+    this.mounts = manifest.options().mountedPaths();
     // Below another root directory, a path means another file.
     boolean isElsewhere =
         options.criu().find(CriuSwitch.ROOT).filter(root -> !root.equals(ROOT)).isPresent();

@@ -8,6 +8,7 @@ import dev.gpuprocess.options.CriuOptions;
 import dev.gpuprocess.options.CriuSwitch;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.time.Instant;
+import java.util.Collections;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -267,11 +268,17 @@ public record ManifestData(
    * @param hostMounts of an {@linkplain dev.gpuprocess.options.LaunchOptions.Builder#isolated
    *     isolated} process the mount points at which it has what the host has there; null for any
    *     other
+   * @param boundMounts of a tree with a mount namespace of its own the mount points at which it has
+   *     what the host has, and the paths that the host has for that; null for any other, and in
+   *     images of earlier versions
    * @param plugin the plugin of CRIU that a restore needs, such as {@code amdgpu_plugin}; null for
    *     none
    */
   public record Options(
-      List<String> criu, @Nullable List<String> hostMounts, @Nullable String plugin) {
+      List<String> criu,
+      @Nullable List<String> hostMounts,
+      @Nullable Map<String, String> boundMounts,
+      @Nullable String plugin) {
 
     private static final Pattern PLUGIN = Pattern.compile("[a-z][a-z0-9_]{0,63}");
 
@@ -288,6 +295,15 @@ public record ManifestData(
       hostMounts = hostMounts == null ? null : List.copyOf(hostMounts);
       if (hostMounts != null && !hostMounts.stream().allMatch(point -> point.startsWith("/"))) {
         throw new IllegalArgumentException("these are not mount points: " + hostMounts);
+      }
+      boundMounts =
+          boundMounts == null
+              ? null
+              : Collections.unmodifiableMap(new LinkedHashMap<>(boundMounts));
+      if (boundMounts != null
+          && !boundMounts.entrySet().stream()
+              .allMatch(each -> each.getKey().startsWith("/") && each.getValue().startsWith("/"))) {
+        throw new IllegalArgumentException("these are not mounts: " + boundMounts);
       }
       if (plugin != null && !PLUGIN.matcher(plugin).matches()) {
         throw new IllegalArgumentException("this is not the name of a plugin: " + plugin);
@@ -313,6 +329,13 @@ public record ManifestData(
       } catch (IllegalStateException e) {
         throw new IllegalArgumentException(e);
       }
+    }
+
+    /** Returns the paths that a restore mounts; empty without a mount namespace of its own. */
+    public List<String> mountedPaths() {
+      return boundMounts != null
+          ? List.copyOf(boundMounts.values())
+          : hostMounts != null ? hostMounts : List.of();
     }
 
     /**

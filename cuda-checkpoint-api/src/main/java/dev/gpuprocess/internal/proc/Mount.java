@@ -36,6 +36,20 @@ public record Mount(String device, String root, Path point, String type, String 
     return in(ProcFs.self("mountinfo"));
   }
 
+  /** Returns whether this mount has all files of another one below its point. */
+  public boolean shows(Mount other) {
+    return device.equals(other.device)
+        && (root.equals("/") || other.root.equals(root) || other.root.startsWith(root + "/"));
+  }
+
+  /** Returns the path below this mount of the root of another mount, which this one shows. */
+  public Path pathOf(Mount other) {
+    String below = other.root.substring(root.equals("/") ? 0 : root.length());
+    return below.isEmpty() || below.equals("/")
+        ? point
+        : NativePath.of((point.equals(Path.of("/")) ? "" : NativePath.text(point)) + below);
+  }
+
   private static List<Mount> in(Path file) {
     List<Mount> mounts = new ArrayList<>();
     ProcFile.lines(file, line -> parse(line).ifPresent(mounts::add));

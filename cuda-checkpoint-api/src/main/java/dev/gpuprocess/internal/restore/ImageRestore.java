@@ -11,8 +11,8 @@ import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.internal.engine.StepRecorder;
 import dev.gpuprocess.internal.engine.TrackedTree;
 import dev.gpuprocess.internal.extras.ImageExtras;
-import dev.gpuprocess.internal.extras.Isolation;
 import dev.gpuprocess.internal.extras.ManifestOptions;
+import dev.gpuprocess.internal.extras.TreeMounts;
 import dev.gpuprocess.internal.image.ImageDirectory;
 import dev.gpuprocess.internal.image.LogDirectory;
 import dev.gpuprocess.internal.image.VerifiedImage;
@@ -47,7 +47,8 @@ public final class ImageRestore {
   private final ManifestData manifest;
   private final @Nullable GpuPlugin plugin;
   private final StepRecorder steps;
-  private final Optional<Isolation> isolation;
+  private final Optional<TreeMounts> mounts;
+  private final boolean isIsolated;
   private final RestoredPid pid;
   private final RestoredTree tree;
   private Optional<LaunchedRestore> launched = Optional.empty();
@@ -64,9 +65,10 @@ public final class ImageRestore {
     this.manifest = image.manifest();
     this.plugin = plugin;
     this.steps = steps;
-    this.isolation = Isolation.of(manifest);
-    this.pid = new RestoredPid(context, manifest, isolation.isPresent());
-    this.tree = new RestoredTree(context, image, isolation.isPresent());
+    this.mounts = TreeMounts.of(manifest);
+    this.isIsolated = manifest.options().isIsolated();
+    this.pid = new RestoredPid(context, manifest, isIsolated);
+    this.tree = new RestoredTree(context, image, isIsolated);
   }
 
   /**
@@ -77,7 +79,7 @@ public final class ImageRestore {
    */
   public StateHandle run(RestoreOptions options) {
     check(options);
-    launched = LaunchedRestore.known(context, tree.dumped(), isolation.isPresent());
+    launched = LaunchedRestore.known(context, tree.dumped(), isIsolated);
     return followed(options);
   }
 
@@ -89,8 +91,7 @@ public final class ImageRestore {
    */
   public StateHandle launch(RestoreOptions options) {
     check(options);
-    launched =
-        Optional.of(LaunchedRestore.launching(context, tree.dumped(), isolation.isPresent()));
+    launched = Optional.of(LaunchedRestore.launching(context, tree.dumped(), isIsolated));
     return followed(options);
   }
 
@@ -171,9 +172,8 @@ public final class ImageRestore {
 
   private RestoreOptions completed(RestoreOptions options) {
     RestoreOptions wanted = options.toBuilder().expectNothing().build();
-    return ManifestOptions.with(
-        manifest.options(),
-        isolation.map(found -> found.with(manifest.pid(), wanted)).orElse(wanted));
+    RestoreOptions all = ManifestOptions.with(manifest.options(), wanted);
+    return mounts.map(found -> found.with(manifest.pid(), all)).orElse(all);
   }
 
   private StateHandle verified(RestoreOptions options) {
@@ -243,7 +243,7 @@ public final class ImageRestore {
           .restore(
               new RestoreRequest(
                   verified.images(), log.path(), manifest.pid(), all, plugin, asChild),
-              new Listener(extras, isolation.isEmpty() ? unused -> {} : found, launched));
+              new Listener(extras, isIsolated ? found : unused -> {}, launched));
     } catch (RuntimeException e) {
       if (!mayLive(e)) {
         extras.undo();

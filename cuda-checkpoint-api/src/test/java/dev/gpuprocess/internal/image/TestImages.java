@@ -228,6 +228,7 @@ public final class TestImages {
                 "manage-cgroups=soft",
                 "shell-job"),
             null,
+            null,
             null),
         label,
         files,

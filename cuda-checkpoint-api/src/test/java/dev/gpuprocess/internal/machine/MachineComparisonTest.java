@@ -76,7 +76,7 @@ class MachineComparisonTest {
         "580.159.04",
         "4.2.1",
         "6.18.44",
-        new ManifestData.Options(List.of(), null, null),
+        new ManifestData.Options(List.of(), null, null, null),
         null,
         List.of(new ChecksummedFile("criu/a.img", 0, Checksum.CRC32C, List.of())),
         null,
