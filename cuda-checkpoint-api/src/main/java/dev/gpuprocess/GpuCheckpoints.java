@@ -14,6 +14,7 @@ import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.call.StateReading;
 import dev.gpuprocess.internal.call.Stop;
+import dev.gpuprocess.internal.context.CriuProviders;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.context.LibraryClasses;
 import dev.gpuprocess.internal.cuda.LibCuda;
@@ -53,8 +54,6 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.ServiceConfigurationError;
-import java.util.ServiceLoader;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
@@ -70,7 +69,7 @@ public final class GpuCheckpoints {
           new EngineContext(
               LibCuda.system(),
               LibNvml.system(),
-              GpuCheckpoints::findCriu,
+              CriuProviders::first,
               StepListener.NONE,
               Timeouts.ofDefaults(),
               StateDirectory.standard(),
@@ -97,26 +96,6 @@ public final class GpuCheckpoints {
   public static GpuCheckpoints standard() {
     LibraryClasses.load();
     return STANDARD;
-  }
-
-  private static CriuDriver findCriu() {
-    Failure failure = Failure.of("find CRIU", 0);
-    try {
-      return ServiceLoader.load(CriuDriver.class)
-          .findFirst()
-          .orElseThrow(
-              () ->
-                  new MachineUnfitException(
-                      MachineUnfitException.Reason.NO_CRIU,
-                      "no CriuDriver is on the class path or module path: add the dependency dev.gpuprocess:criu-driver",
-                      failure));
-    } catch (ServiceConfigurationError e) {
-      throw new MachineUnfitException(
-          MachineUnfitException.Reason.NO_CRIU,
-          "the CriuDriver on the class path or module path cannot be loaded: " + e.getMessage(),
-          failure,
-          e);
-    }
   }
 
   /**
@@ -408,8 +387,9 @@ public final class GpuCheckpoints {
   }
 
   /**
-   * The CRIU driver: the one that was set, or else the first that the service loader finds. The one
-   * of this library talks to CRIU over its RPC.
+   * The CRIU driver: the one that was set, or else the first that the service loader finds with the
+   * class loader of this library, or with the context class loader of this thread. The one of this
+   * library talks to CRIU over its RPC.
    *
    * @return the driver
    * @throws MachineUnfitException with reason NO_CRIU when none is on the class path or module

@@ -3,16 +3,11 @@ package dev.gpuprocess.internal.context;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.MachineUnfitException;
 import dev.gpuprocess.internal.linux.DurableFiles;
-import dev.gpuprocess.spi.CriuDriver;
 import java.io.IOException;
 import java.net.URISyntaxException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.security.CodeSource;
-import java.util.ArrayList;
-import java.util.List;
-import java.util.ServiceConfigurationError;
-import java.util.ServiceLoader;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -43,7 +38,7 @@ public final class LibraryClasses {
     }
     try {
       loadBeside(LibraryClasses.class);
-      for (Class<?> driver : drivers()) {
+      for (Class<?> driver : CriuProviders.types()) {
         loadBeside(driver);
       }
     } catch (IOException | ClassNotFoundException | LinkageError e) {
@@ -65,17 +60,6 @@ public final class LibraryClasses {
             .formatted(operation, cause),
         failure,
         cause);
-  }
-
-  /** Finds the CRIU drivers on the class path or module path; looking them up opens every jar. */
-  private static List<Class<?>> drivers() {
-    List<Class<?>> found = new ArrayList<>();
-    try {
-      ServiceLoader.load(CriuDriver.class).stream().forEach(provider -> found.add(provider.type()));
-    } catch (ServiceConfigurationError e) {
-      LOG.debug("a CRIU driver cannot be loaded; the first verb that needs one says so", e);
-    }
-    return found;
   }
 
   private static void loadBeside(Class<?> one) throws IOException, ClassNotFoundException {
