@@ -4,6 +4,8 @@ import dev.gpuprocess.criu.internal.dump.DumpOperation;
 import dev.gpuprocess.criu.internal.images.TreeReader;
 import dev.gpuprocess.criu.internal.log.Statistics;
 import dev.gpuprocess.criu.internal.preflight.Preflight;
+import dev.gpuprocess.criu.internal.process.CriuCommand;
+import dev.gpuprocess.criu.internal.process.MountPlace;
 import dev.gpuprocess.criu.internal.restore.CpuImage;
 import dev.gpuprocess.criu.internal.restore.RestoreOperation;
 import dev.gpuprocess.criu.internal.rpc.RpcLink;
@@ -195,12 +197,16 @@ public final class RpcCriuDriver implements CriuDriver {
 
   @Override
   public DumpReport dump(DumpRequest request, DumpListener listener) {
-    return new DumpOperation(link("dump"), request, listener).run();
+    return new DumpOperation(
+            link("dump", MountPlace.ofDump(request.process().pid())), request, listener)
+        .run();
   }
 
   @Override
   public RestoreReport restore(RestoreRequest request, RestoreListener listener) {
-    return new RestoreOperation(link("restore"), request, listener).run();
+    return new RestoreOperation(
+            link("restore", MountPlace.ofRestore(request.images())), request, listener)
+        .run();
   }
 
   @Override
@@ -209,7 +215,10 @@ public final class RpcCriuDriver implements CriuDriver {
     return new TreeReader(images).read(Libc.PAGE_BYTES, known ? Statistics.dump(images) : null);
   }
 
-  private RpcLink link(String operation) {
-    return new RpcLink(finder.find(operation).command(), plugins::find);
+  private RpcLink link(String operation, MountPlace place) {
+    CriuCommand command = finder.find(operation).command();
+    return new RpcLink(
+        place == MountPlace.HOST && command.direct() ? command.withHostMounts() : command,
+        plugins::find);
   }
 }

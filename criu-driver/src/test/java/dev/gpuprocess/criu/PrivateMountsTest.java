@@ -8,7 +8,9 @@ import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.contract.RequiresCriu;
 import dev.gpuprocess.contract.RequiresRoot;
+import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.contract.TmpFs;
+import dev.gpuprocess.fixtures.Command;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import java.io.IOException;
@@ -129,6 +131,84 @@ class PrivateMountsTest {
 
     } finally {
       Files.deleteIfExists(shared);
+    }
+  }
+
+  /**
+   * A node agent that is a service with a private directory; its processes are those of the host.
+   */
+  @Test
+  void controllerWithMountsOfItsOwn_dumpsAndRestoresProcessesOfTheHost() throws Exception {
+    List<String> namespace = new ArrayList<>(TestJvm.inPidNamespace());
+    // The first process of the namespace, and not the controller.
+    namespace.addAll(List.of("sh", "-c", "\"$0\" \"$@\"; exit $?"));
+    TestJvm.assertEndsSaying(
+        "all right", TestJvm.commandBy(namespace, Host.class, directory.toString()));
+  }
+
+  /** The host: starts a process and a controller in a mount namespace of its own. */
+  static final class Host {
+
+    private Host() {}
+
+    /**
+     * Runs the controller.
+     *
+     * @param args a directory
+     */
+    public static void main(String[] args) throws Exception {
+      Path directory = Path.of(args[0]);
+      Path hidden = Files.createDirectory(directory.resolve("private"));
+      Command.of("mount", "-t", "tmpfs", "host", hidden.toString()).succeed();
+      Files.writeString(hidden.resolve("file"), "of the host");
+      try (SimulatedDriver machine = SimulatedDriver.create();
+          Counter counter = Counter.start(machine)) {
+        assertEquals(101, counter.increment());
+        String script = "mount -t tmpfs own %s; exec \"$0\" \"$@\"".formatted(hidden);
+        TestJvm.assertEndsSaying(
+            "restored",
+            TestJvm.commandBy(
+                List.of("unshare", "--mount", "sh", "-ec", script),
+                Controller.class,
+                machine.directory().toString(),
+                directory.toString(),
+                Long.toString(counter.pid())));
+        assertEquals(102, counter.increment());
+        assertTrue(
+            Files.isSameFile(hidden.resolve("file"), inside(counter, hidden.resolve("file"))));
+        assertEquals(
+            Files.readSymbolicLink(Path.of("/proc/self/ns/mnt")),
+            Files.readSymbolicLink(Path.of("/proc/" + counter.pid() + "/ns/mnt")));
+      }
+      System.out.println("all right");
+      System.exit(0);
+    }
+  }
+
+  /** The controller: dumps and restores. */
+  static final class Controller {
+
+    private Controller() {}
+
+    /**
+     * Dumps and restores.
+     *
+     * @param args the machine, a directory, the pid
+     */
+    public static void main(String[] args) throws Exception {
+      Path directory = Path.of(args[1]);
+      ProcessImage image =
+          GpuCheckpoints.builder()
+              .cuda(Path.of(args[0]))
+              .stateDirectory(directory.resolve("state"))
+              .build()
+              .process(Long.parseLong(args[2]))
+              .suspend()
+              .dump(directory.resolve("image"));
+      assertEquals("", archives(image));
+      image.restore().resume();
+      System.out.println("restored");
+      System.exit(0);
     }
   }
 }

@@ -346,7 +346,8 @@ final class TenTraps {
               List.of("swrk", Integer.toString(ChildProcess.SOCKET)),
               ChildStart.NOWHERE,
               output,
-              List.of(pair[1]));
+              List.of(pair[1]),
+              null);
       byte[] request = criu_req.newBuilder().setType(criu_req_type.VERSION).build().toByteArray();
       Libc.check(
           Libc.functions().send(pair[0], request, request.length, Libc.MSG_NOSIGNAL), "send");

@@ -4,6 +4,7 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.internal.manifest.ManifestData;
 import dev.gpuprocess.internal.proc.FileNode;
+import dev.gpuprocess.internal.proc.HostMounts;
 import dev.gpuprocess.internal.proc.Mount;
 import dev.gpuprocess.internal.proc.Namespaces;
 import dev.gpuprocess.internal.proc.Namespaces.Kind;
@@ -17,7 +18,6 @@ import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
-import java.nio.file.LinkOption;
 import java.nio.file.Path;
 import java.util.Collection;
 import java.util.Collections;
@@ -82,8 +82,12 @@ public record TreeMounts(Map<Path, Path> bound, Set<String> hidden, boolean isol
         || !hasOurRoot(root)) {
       return Optional.empty();
     }
+    boolean byHost = HostMounts.differFromOurs();
+    if (byHost && HostMounts.areThoseOf(root)) {
+      return Optional.empty();
+    }
     OptionalInt inner = ProcFs.innermostPid(root);
-    return Optional.of(new Search().run(root, inner.isPresent() && inner.getAsInt() == 1));
+    return Optional.of(new Search(byHost).run(root, inner.isPresent() && inner.getAsInt() == 1));
   }
 
   private TreeMounts without(Collection<External> named) {
@@ -104,13 +108,24 @@ public record TreeMounts(Map<Path, Path> bound, Set<String> hidden, boolean isol
     }
   }
 
-  /** Compares the mounts of all mount namespaces of a tree with those of this JVM. */
+  /** Compares the mounts of all mount namespaces of a tree with those that CRIU will have. */
   private static final class Search {
 
-    private final List<Mount> ours = Mount.ours();
+    private final boolean byHost;
+    private final List<Mount> ours;
     private final Map<Path, Path> bound = new TreeMap<>();
     private final Set<Path> own = new HashSet<>();
     private final Set<String> hidden = new TreeSet<>();
+
+    /**
+     * Prepares a search.
+     *
+     * @param byHost whether CRIU works in the mount namespace of init
+     */
+    Search(boolean byHost) {
+      this.byHost = byHost;
+      this.ours = byHost ? HostMounts.mounts() : Mount.ours();
+    }
 
     TreeMounts run(int root, boolean isolated) {
       Set<Optional<String>> namespaces = new HashSet<>();
@@ -168,8 +183,8 @@ public record TreeMounts(Map<Path, Path> bound, Set<String> hidden, boolean isol
       return ours.point().equals(theirs.point()) && ours.root().equals(theirs.root());
     }
 
-    private static boolean isSame(FileNode file, Path path) {
-      return FileNode.at(path)
+    private boolean isSame(FileNode file, Path path) {
+      return FileNode.at(byHost ? HostMounts.seenFromHere(path) : path)
           .filter(other -> other.device() == file.device() && other.inode() == file.inode())
           .isPresent();
     }
@@ -270,7 +285,7 @@ public record TreeMounts(Map<Path, Path> bound, Set<String> hidden, boolean isol
   public RestoreOptions with(int pid, RestoreOptions options) {
     bound.forEach(
         (point, path) -> {
-          if (!Files.exists(path, LinkOption.NOFOLLOW_LINKS)) {
+          if (!HostMounts.have(path)) {
             throw new ImageException(
                 ImageException.Reason.MISMATCH,
                 "the process of the image had %s mounted%s, and this host has nothing there: create it; nothing was restored"

@@ -14,6 +14,7 @@ import jnr.ffi.Pointer;
 import jnr.ffi.Runtime;
 import jnr.ffi.annotations.In;
 import jnr.ffi.annotations.Out;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Starts a program as a child of this JVM that the JDK does not know, with exactly the given
@@ -56,6 +57,22 @@ public final class ChildStart {
   public static int start(
       Path program, List<byte[]> arguments, Predicate<String> variables, List<Integer> descriptors)
       throws NativeCallException {
+    return start(null, program, arguments, variables, descriptors);
+  }
+
+  /**
+   * Starts the program in a mount namespace.
+   *
+   * @param mounts a file that identifies the namespace, in which the program is searched; null for
+   *     that of this JVM
+   */
+  public static int start(
+      @Nullable Path mounts,
+      Path program,
+      List<byte[]> arguments,
+      Predicate<String> variables,
+      List<Integer> descriptors)
+      throws NativeCallException {
     // Copies with numbers above those that the child uses: none gets in the way of another, and
     // none is copied onto itself, which would leave it to be closed by the exec.
     List<Integer> copies = new ArrayList<>();
@@ -63,7 +80,9 @@ public final class ChildStart {
       for (int descriptor : descriptors) {
         copies.add(descriptor == NOWHERE ? NOWHERE : copyAbove(descriptor, descriptors.size()));
       }
-      return spawn(program, arguments, variables, copies);
+      return mounts == null
+          ? spawn(program, arguments, variables, copies)
+          : NamespaceThread.within(mounts, () -> spawn(program, arguments, variables, copies));
     } finally {
       copies.forEach(Libc::close);
     }

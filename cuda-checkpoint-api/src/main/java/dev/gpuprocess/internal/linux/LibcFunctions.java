@@ -109,6 +109,8 @@ public interface LibcFunctions {
 
   int setns(int descriptor, int type);
 
+  int unshare(int what);
+
   int sched_setaffinity(int task, long bytes, @In byte[] mask);
 
   long ptrace(long request, long task, long address, long data);

@@ -8,14 +8,13 @@ import dev.gpuprocess.image.ImageMachine;
 import dev.gpuprocess.image.MappedFile;
 import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.manifest.ManifestData;
+import dev.gpuprocess.internal.proc.HostMounts;
 import dev.gpuprocess.internal.text.NativePath;
 import dev.gpuprocess.internal.text.Printable;
 import dev.gpuprocess.options.CriuSwitch;
 import dev.gpuprocess.options.RestoreOptions;
 import java.io.IOException;
 import java.nio.file.FileSystemException;
-import java.nio.file.Files;
-import java.nio.file.LinkOption;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -83,7 +82,7 @@ final class FileComparison {
   private List<MachineDifference> run() {
     for (String mount : mounts) {
       current = mount;
-      if (!Files.exists(NativePath.of(mount), LinkOption.NOFOLLOW_LINKS)) {
+      if (!HostMounts.have(NativePath.of(mount))) {
         found.add(new MachineDifference(Aspect.MOUNT, mount, "mounted", "missing", true));
       }
     }

@@ -9,6 +9,7 @@ import dev.gpuprocess.criu.internal.log.Statistics;
 import dev.gpuprocess.criu.internal.process.CallContext;
 import dev.gpuprocess.criu.internal.process.CriuResult;
 import dev.gpuprocess.criu.internal.process.LogFile;
+import dev.gpuprocess.criu.internal.process.MountPlace;
 import dev.gpuprocess.criu.internal.rpc.RpcLink;
 import dev.gpuprocess.criu.internal.tree.FreePids;
 import dev.gpuprocess.criu.internal.tree.ProcessDescriptions;
@@ -160,6 +161,7 @@ public final class DumpOperation {
         throw new DumpFailure.UnrestorableException(obstacles);
       }
       ParentDeathSignals.move(request.images());
+      MountPlace.record(request.images(), !criu.command().inHostMounts());
     } catch (IOException e) {
       throw new UncheckedIOException("the images cannot be checked: " + e.getMessage(), e);
     }

@@ -50,10 +50,16 @@ public final class ChildProcess {
    * @param input becomes 0; {@link ChildStart#NOWHERE} for {@code /dev/null}
    * @param output becomes 1 and 2
    * @param numbered become {@link #SOCKET} and the numbers after it
+   * @param mounts a file that identifies the mount namespace of the program; null for ours
    * @throws NativeCallException if it cannot be started
    */
   public static ChildProcess start(
-      Path program, List<String> arguments, int input, int output, List<Integer> numbered)
+      Path program,
+      List<String> arguments,
+      int input,
+      int output,
+      List<Integer> numbered,
+      @Nullable Path mounts)
       throws NativeCallException {
     List<byte[]> words =
         Stream.concat(
@@ -62,7 +68,8 @@ public final class ChildProcess {
     List<Integer> descriptors = new ArrayList<>(List.of(input, output, output));
     descriptors.addAll(numbered);
     return new ChildProcess(
-        ChildStart.start(program, words, variable -> !variable.equals(CONFIGURATION), descriptors));
+        ChildStart.start(
+            mounts, program, words, variable -> !variable.equals(CONFIGURATION), descriptors));
   }
 
   public int pid() {

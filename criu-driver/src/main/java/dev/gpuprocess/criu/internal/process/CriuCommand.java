@@ -4,12 +4,14 @@ import dev.gpuprocess.criu.internal.linux.ChildProcess;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.internal.linux.CurrentUser;
+import dev.gpuprocess.internal.proc.HostMounts;
 import dev.gpuprocess.internal.proc.ProcFs;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import org.jspecify.annotations.Nullable;
 
 /**
  * The command that starts CRIU: the program itself, or one that runs it with more privileges, such
@@ -18,8 +20,9 @@ import java.util.List;
  * @param words the absolute path of the program, and its first arguments
  * @param direct whether the program is CRIU, so that CRIU is our child and inherits the descriptors
  *     we pass it
+ * @param inHostMounts whether CRIU is started in the mount namespace of init, and not in ours
  */
-public record CriuCommand(List<String> words, boolean direct) {
+public record CriuCommand(List<String> words, boolean direct, boolean inHostMounts) {
 
   /**
    * CRIU's plugin directory: one that contains no plugin, as its entries are numbers, and in which
@@ -45,6 +48,21 @@ public record CriuCommand(List<String> words, boolean direct) {
   /** Copies the list. */
   public CriuCommand {
     words = List.copyOf(words);
+  }
+
+  /** A command in the mount namespace of this JVM. */
+  public CriuCommand(List<String> words, boolean direct) {
+    this(words, direct, false);
+  }
+
+  /** Returns the same command in the mount namespace of init. */
+  public CriuCommand withHostMounts() {
+    return new CriuCommand(words, direct, true);
+  }
+
+  /** Returns a file that identifies the mount namespace to start in; null for that of this JVM. */
+  @Nullable Path mounts() {
+    return inHostMounts ? HostMounts.namespace() : null;
   }
 
   public static CriuCommand direct(Path program) {

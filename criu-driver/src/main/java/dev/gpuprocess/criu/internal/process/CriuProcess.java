@@ -120,7 +120,8 @@ public final class CriuProcess implements AutoCloseable {
         command.arguments(),
         direct ? ChildStart.NOWHERE : socket,
         output,
-        numbered);
+        numbered,
+        command.mounts());
   }
 
   CriuCommand command() {
