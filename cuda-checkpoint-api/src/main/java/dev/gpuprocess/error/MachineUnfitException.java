@@ -45,7 +45,12 @@ public class MachineUnfitException extends GpuCheckpointException {
      * The CPU of this machine lacks features of the CPU that the image was made on, or lays out its
      * registers differently; {@link #criu()} has what CRIU logged.
      */
-    CPU_MISMATCH
+    CPU_MISMATCH,
+
+    /**
+     * The {@code /proc} of this JVM hides files of the kernel (mount option {@code subset=pid}).
+     */
+    PROC_HIDDEN
   }
 
   private final transient List<MachineDifference> differences;

@@ -6,6 +6,7 @@ import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.call.StateReading;
 import dev.gpuprocess.internal.context.EngineContext;
+import dev.gpuprocess.internal.linux.CurrentUser;
 import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.internal.text.Printable;
@@ -60,7 +61,7 @@ final class Checkup {
       // The message has the cure.
       problem(subject, String.valueOf(e.getMessage()), "");
     } catch (RuntimeException e) {
-      problem(subject, "cannot be checked: " + e, "run as root");
+      problem(subject, "cannot be checked: " + e, CurrentUser.isRoot() ? "" : "run as root");
     }
   }
 
@@ -154,7 +155,7 @@ final class Checkup {
       // The message has the cure.
       problem(subject, String.valueOf(e.getMessage()), "");
     } catch (RuntimeException | LinkageError e) {
-      problem(subject, "cannot be checked: " + e, "run as root");
+      problem(subject, "cannot be checked: " + e, CurrentUser.isRoot() ? "" : "run as root");
     }
     return Optional.empty();
   }

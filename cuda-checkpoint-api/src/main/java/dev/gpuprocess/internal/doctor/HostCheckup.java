@@ -3,10 +3,10 @@ package dev.gpuprocess.internal.doctor;
 import dev.gpuprocess.internal.proc.Capabilities;
 import dev.gpuprocess.internal.proc.Capabilities.Capability;
 import dev.gpuprocess.internal.proc.HostMemory;
+import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.state.StateDirectory;
 import dev.gpuprocess.internal.text.Bytes;
 import java.io.IOException;
-import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Optional;
@@ -107,7 +107,7 @@ final class HostCheckup {
     try {
       memory = HostMemory.read(root.resolve("proc/meminfo"));
     } catch (IOException e) {
-      throw new UncheckedIOException(e);
+      throw ProcFs.hidden("meminfo", e);
     }
     String amounts =
         "%s available, %s of swap free; processes hold %s on the GPUs"

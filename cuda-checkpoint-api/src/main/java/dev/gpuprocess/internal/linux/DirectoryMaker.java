@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.linux;
 
+import dev.gpuprocess.error.MachineUnfitException;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -106,14 +107,14 @@ public record DirectoryMaker(String boot, String namespace, ProcessIdentity proc
 
   /** Returns whether this machine was not rebooted since, so that the pids are still valid. */
   public boolean isOfThisBoot() throws IOException {
-    try {
-      return boot.equals(currentBoot());
-    } catch (UncheckedIOException e) {
-      throw e.getCause();
-    }
+    return boot.equals(currentBoot());
   }
 
-  private static String currentBoot() {
-    return ProcessKey.boot().substring(0, 8);
+  private static String currentBoot() throws IOException {
+    try {
+      return ProcessKey.boot().substring(0, 8);
+    } catch (MachineUnfitException e) {
+      throw new IOException(e.getMessage(), e);
+    }
   }
 }

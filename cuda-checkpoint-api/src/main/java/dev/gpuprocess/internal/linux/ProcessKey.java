@@ -59,15 +59,14 @@ public record ProcessKey(long namespace, int pid, long startTicks) {
   /**
    * Returns the kernel's boot id, which is the same in all namespaces of this machine and changes
    * with every boot.
+   *
+   * @throws dev.gpuprocess.error.MachineUnfitException with reason PROC_HIDDEN when {@code /proc}
+   *     has only processes
    */
   public static String boot() {
     String known = boot;
     if (known == null) {
-      try {
-        known = Files.readString(ProcFs.kernel("sys/kernel/random/boot_id")).strip();
-      } catch (IOException e) {
-        throw new UncheckedIOException("/proc does not show the boot id", e);
-      }
+      known = ProcFs.kernelText("sys/kernel/random/boot_id");
       boot = known;
     }
     return known;

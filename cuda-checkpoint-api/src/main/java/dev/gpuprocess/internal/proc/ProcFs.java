@@ -1,8 +1,12 @@
 package dev.gpuprocess.internal.proc;
 
 import dev.gpuprocess.error.Failure;
+import dev.gpuprocess.error.MachineUnfitException;
+import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.AccessDeniedException;
+import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.HashSet;
@@ -146,6 +150,34 @@ public final class ProcFs {
   /** Returns the path of a file of the kernel that is not about a process. */
   public static Path kernel(String name) {
     return ROOT.resolve(name);
+  }
+
+  /**
+   * Reads a file of the kernel that every whole {@code /proc} has.
+   *
+   * @param name such as {@code sys/kernel/random/boot_id}
+   * @throws MachineUnfitException with reason PROC_HIDDEN when it is not there
+   */
+  public static String kernelText(String name) {
+    try {
+      return Files.readString(kernel(name)).strip();
+    } catch (IOException e) {
+      throw hidden(name, e);
+    }
+  }
+
+  /** Returns the exception for a file of the kernel that this {@code /proc} does not have. */
+  public static MachineUnfitException hidden(String name, IOException cause) {
+    return new MachineUnfitException(
+        MachineUnfitException.Reason.PROC_HIDDEN,
+        "/proc/%s cannot be read%s: mount a whole /proc for this JVM, without subset=pid (systemd: ProcSubset=all)"
+            .formatted(
+                name,
+                cause instanceof NoSuchFileException
+                    ? ", because /proc has only processes"
+                    : " (" + cause.getMessage() + ")"),
+        Failure.of("read /proc", 0),
+        cause);
   }
 
   static Path taskDirectory(long pid, int thread) {
