@@ -23,7 +23,7 @@ import dev.gpuprocess.fixtures.SimulatedGpu;
 import dev.gpuprocess.internal.linux.DirectoryMaker;
 import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.linux.StagingName;
-import dev.gpuprocess.internal.proc.AddressRange;
+import dev.gpuprocess.internal.proc.FileId;
 import dev.gpuprocess.internal.state.GpuUsage;
 import dev.gpuprocess.internal.state.ImageEntry;
 import dev.gpuprocess.internal.state.Journal;
@@ -113,16 +113,14 @@ record RecoveryTest(SimulatedDriver machine, GpuCheckpoints checkpoints) {
     assertNotNull(left);
   }
 
-  /** The entry may lack the place of the memory, but must exist. */
+  /** The entry may lack the files of the memory, but must exist. */
   @Test
-  void entryWithMoreAreasThanAFileHoldsIsWrittenWithout(Counter counter) {
+  void entryWithMoreSaveFilesThanItHoldsIsWrittenWithout(Counter counter) {
     CheckpointedProcess suspended = checkpoints.process(counter.pid()).suspend();
     ProcessKey key = ProcessKey.of(ProcessIdentity.of(counter.pid()).orElseThrow());
     Journal journal = new Journal(new StateDirectory(state()));
-    List<AddressRange> many =
-        LongStream.range(1, 5000)
-            .mapToObj(i -> new AddressRange(i << 21, (i << 21) + 4096))
-            .toList();
+    List<FileId> many =
+        LongStream.range(1, 10_000).mapToObj(inode -> new FileId("00:2f", inode)).toList();
     journal.write(
         JournalEntry.of(key, suspended.pid(), "checkpointed", GpuUsage.UNKNOWN, null, null)
             .in(many));

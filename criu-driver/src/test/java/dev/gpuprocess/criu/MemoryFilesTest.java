@@ -19,9 +19,11 @@ import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.internal.linux.NamelessFile;
 import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.SaveFileMappings;
+import dev.gpuprocess.internal.remote.UntraceableException;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.HostMemory;
@@ -548,6 +550,35 @@ class MemoryFilesTest {
             .dump(image(), OPTIONS);
     assertIsInFiles(image);
     other.open(image()).restore().resume();
+    assertRight();
+  }
+
+  /**
+   * What an earlier checkpoint recorded in the process says nothing of what it maps there later.
+   */
+  @Test
+  void aFileOfTheProgramWhereAnEarlierSaveAreaWas_staysItsOwn()
+      throws IOException, UntraceableException {
+    CheckpointedProcess earlier = suspended();
+    Mapping area = SaveFileMappings.candidates((int) job.pid()).get(0);
+    earlier.resume();
+    try (NamelessFile own = NamelessFile.create(Path.of("/dev/shm"), 1 << 18)) {
+      int mapped = 1 << 16;
+      long address =
+          RemoteMappings.mapAt(
+              area.start(), job.pid(), own.descriptor(), mapped, RemoteMappings.SHARED);
+      assertEquals(area.start(), address);
+      GpuCheckpoints byTheDriver = checkpoints.toBuilder().driverHook(false).build();
+      ProcessImage unused = byTheDriver.process(job.pid()).snapshot(image());
+      assertEquals(1 << 18, Files.size(own.path()));
+      Mapping after =
+          ProcFs.memory(job.pid()).stream()
+              .filter(each -> each.contains(address))
+              .findFirst()
+              .orElseThrow();
+      assertEquals("rw-s", after.permissions(), after.toString());
+      assertEquals(own.id(), after.file());
+    }
     assertRight();
   }
 

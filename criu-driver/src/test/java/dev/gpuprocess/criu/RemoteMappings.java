@@ -29,13 +29,24 @@ final class RemoteMappings {
    */
   static long map(long pid, int descriptor, long bytes, int flags)
       throws IOException, UntraceableException {
+    return mapAt(0, pid, descriptor, bytes, flags);
+  }
+
+  /**
+   * Does the same at an address where the process maps nothing.
+   *
+   * @param address 0 for any
+   */
+  static long mapAt(long address, long pid, int descriptor, long bytes, int flags)
+      throws IOException, UntraceableException {
     ProcessIdentity process = ProcessIdentity.of(pid).orElseThrow();
     return RemoteCalls.borrow(
         process,
         PATIENCE,
         thread -> {
           try (PassedDescriptor passed = PassedDescriptor.pass(thread, descriptor)) {
-            return thread.call(SystemCall.MMAP, 0, bytes, READ_WRITE, flags, passed.number(), 0);
+            return thread.call(
+                SystemCall.MMAP, address, bytes, READ_WRITE, flags, passed.number(), 0);
           }
         });
   }

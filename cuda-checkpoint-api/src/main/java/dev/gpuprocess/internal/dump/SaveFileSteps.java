@@ -139,7 +139,7 @@ final class SaveFileSteps {
             "the changes of another controller in its libcuda cannot be removed, for example because a debugger traces the process: try again");
       }
       try {
-        List<Mapping> mapped = SaveFiles.mappings(target.identity, target.areas());
+        List<Mapping> mapped = SaveFiles.mappings(target.identity, target.saveFiles());
         if (mapped.isEmpty()) {
           return 0;
         }
@@ -260,7 +260,7 @@ final class SaveFileSteps {
       } catch (IOException | UntraceableException e) {
         close();
         giveOwnMemory(
-            SaveFiles.mappings(target.identity, target.areas()),
+            SaveFiles.mappings(target.identity, target.saveFiles()),
             "its files cannot be given a name: " + e.getMessage());
         // CRIU dumps the copies too.
         written.ifPresent(

@@ -239,8 +239,7 @@ public final class Resumption {
       try (HostMemoryPool.Copies copies = process.context.hostMemory().copying(1)) {
         int processes = Math.max(members.size(), copies.underWay());
         return DividedCopy.during(
-                process.identity, PreparedMemory.NONE, processes, false, restore, restore)
-            .note();
+            process.identity, PreparedMemory.NONE, processes, false, restore, restore);
       }
     }
     restore.run();

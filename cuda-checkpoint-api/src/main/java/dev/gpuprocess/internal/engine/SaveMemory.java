@@ -3,10 +3,12 @@ package dev.gpuprocess.internal.engine;
 import dev.gpuprocess.cuda.GpuReading;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.internal.context.EngineContext;
+import dev.gpuprocess.internal.linux.NamelessFile;
 import dev.gpuprocess.internal.memory.DividedCopy;
 import dev.gpuprocess.internal.memory.DriverHook;
 import dev.gpuprocess.internal.pool.HostMemoryPool;
 import dev.gpuprocess.internal.pool.PreparedMemory;
+import dev.gpuprocess.internal.proc.FileId;
 import dev.gpuprocess.internal.state.GpuUsage;
 import dev.gpuprocess.internal.text.Bytes;
 import dev.gpuprocess.report.ProcessIdentity;
@@ -116,6 +118,13 @@ final class SaveMemory implements AutoCloseable {
     }
   }
 
+  /** Returns the files that are prepared for a process. */
+  List<FileId> filesOf(TrackedProcess process) {
+    return prepared.getOrDefault(process, PreparedMemory.NONE).files().stream()
+        .map(NamelessFile::id)
+        .toList();
+  }
+
   /**
    * Checkpoints a process, with its copies divided among threads if it holds enough GPU memory.
    *
@@ -137,11 +146,10 @@ final class SaveMemory implements AutoCloseable {
               member.failure(null, ProcessState.LOCKED));
           checkpoint.run();
         };
-    DividedCopy.Outcome outcome =
+    String note =
         DividedCopy.during(
             process.identity, own, Math.max(1, copies.underWay()), true, checkpoint, alone);
-    process.recordSavedRanges(outcome.areas());
-    return outcome.note()
+    return note
         + (own.files().isEmpty() && !missing.isEmpty()
             ? ", as none could be made: " + missing
             : "");

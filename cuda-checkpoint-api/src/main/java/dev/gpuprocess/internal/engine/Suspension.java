@@ -45,15 +45,18 @@ public final class Suspension {
   private static void checkpoint(TreeOperation operation, SaveMemory memory) {
     PeerMemoryCheck.require(operation.tree(), "checkpoint");
     List<ProcessOperation> members = operation.members();
-    Parallel.forEach(members, Suspension::note);
+    Parallel.forEach(members, each -> note(each, memory));
     Parallel.forEach(members, each -> checkpoint(each, memory));
   }
 
-  /** Journals the GPU memory that the process holds: it cannot be read after the checkpoint. */
-  private static void note(ProcessOperation member) {
+  /**
+   * Journals the GPU memory that the process holds, which cannot be read after the checkpoint, and
+   * the files that will hold it.
+   */
+  private static void note(ProcessOperation member, SaveMemory memory) {
     TrackedProcess process = member.process();
     process.recordGpuUsage(GpuUsage.of(process.pid(), process.context.inventory().read()));
-    process.recordSavedRanges(List.of());
+    process.recordSaveFiles(memory.filesOf(process));
     process.note("checkpoint", ProcessLock.Kind.MOVE);
   }
 

@@ -10,7 +10,7 @@ import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.linux.Processes;
 import dev.gpuprocess.internal.manifest.ManifestData;
-import dev.gpuprocess.internal.proc.AddressRange;
+import dev.gpuprocess.internal.proc.FileId;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.proc.ProcessUnreadableException;
@@ -49,7 +49,7 @@ public final class TrackedProcess {
   private volatile GpuUsage held;
 
   /** The memory that the driver mapped at the checkpoint, as far as that was observed. */
-  private volatile List<AddressRange> areas = List.of();
+  private volatile List<FileId> saveFiles = List.of();
 
   /** The last move of the process that this JVM knows of; empty if none was recorded. */
   private volatile Optional<Generation> seen = Optional.empty();
@@ -243,7 +243,7 @@ public final class TrackedProcess {
         .ifPresent(
             written -> {
               held = written.held();
-              areas = written.areas();
+              saveFiles = written.saveFiles();
               if (!written.isImageRestore()) {
                 Path image = history.fallback();
                 history =
@@ -289,7 +289,10 @@ public final class TrackedProcess {
 
   private JournalEntry entry(String step, @Nullable Path image, @Nullable Path log) {
     history = history.away();
-    return JournalEntry.of(key, pid(), step, held, image, log).in(areas).below(root).after(history);
+    return JournalEntry.of(key, pid(), step, held, image, log)
+        .in(saveFiles)
+        .below(root)
+        .after(history);
   }
 
   /**
@@ -325,14 +328,14 @@ public final class TrackedProcess {
     held = found;
   }
 
-  /** Returns the memory that the driver mapped at the checkpoint; empty if not observed. */
-  public List<AddressRange> areas() {
-    return areas;
+  /** Returns the files that the driver's save areas may be in. */
+  public List<FileId> saveFiles() {
+    return saveFiles;
   }
 
-  /** Records the memory that the driver mapped at the checkpoint, for the next journal entry. */
-  public void recordSavedRanges(List<AddressRange> found) {
-    areas = List.copyOf(found);
+  /** Records the files that the driver's save areas may be in, for the next journal entry. */
+  public void recordSaveFiles(List<FileId> files) {
+    saveFiles = List.copyOf(files);
   }
 
   /** Returns the last move of the process by any controller. */

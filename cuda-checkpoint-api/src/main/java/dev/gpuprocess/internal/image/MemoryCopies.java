@@ -9,6 +9,7 @@ import dev.gpuprocess.internal.manifest.ChecksummedFile;
 import dev.gpuprocess.internal.manifest.ManifestData;
 import dev.gpuprocess.internal.manifest.MemoryFile;
 import dev.gpuprocess.internal.pool.HostMemoryPool;
+import dev.gpuprocess.internal.proc.FileId;
 import dev.gpuprocess.internal.time.WorkLimit;
 import java.io.IOException;
 import java.nio.file.Path;
@@ -64,6 +65,11 @@ final class MemoryCopies implements AutoCloseable {
   /** Returns a path of the copy of a file, valid while this is open; empty for no copy. */
   Optional<Path> path(MemoryFile file) {
     return Optional.ofNullable(files.get(file.file())).map(NamelessFile::path);
+  }
+
+  /** Returns the copies. */
+  List<FileId> files() {
+    return files.values().stream().map(NamelessFile::id).toList();
   }
 
   /** Returns whether a file is copied. */

@@ -3,7 +3,9 @@ package dev.gpuprocess.internal.image;
 import dev.gpuprocess.internal.linux.FileHold;
 import dev.gpuprocess.internal.linux.PinnedDirectory;
 import dev.gpuprocess.internal.manifest.MemoryFile;
+import dev.gpuprocess.internal.proc.FileId;
 import java.nio.file.Path;
+import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -34,6 +36,11 @@ public record VerifiedImage(PinnedDirectory directory, @Nullable FileHold hold, 
    */
   public Path file(MemoryFile memory) {
     return copies.path(memory).orElseGet(() -> directory.path().resolve(memory.file()));
+  }
+
+  /** Returns the files in host memory that were made for the restore. */
+  public List<FileId> saveFiles() {
+    return copies.files();
   }
 
   /** Returns the note of the step about memory files; may be empty. */

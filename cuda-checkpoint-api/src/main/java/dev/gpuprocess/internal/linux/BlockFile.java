@@ -81,6 +81,17 @@ public final class BlockFile implements AutoCloseable {
     return of(path, Libc.O_RDONLY | Libc.O_NOFOLLOW | Libc.O_NONBLOCK, direct);
   }
 
+  /**
+   * Opens the file of a mapping or descriptor of another process for reading. The caller compares
+   * its identity before it believes anything of it. Does not wait for the holder of a lease.
+   *
+   * @param link in {@code /proc/PID/map_files} or {@code /proc/PID/fd}
+   * @throws FileSystemException when it cannot be opened
+   */
+  public static BlockFile openThrough(Path link) throws FileSystemException {
+    return of(link, Libc.O_RDONLY | Libc.O_NONBLOCK, false);
+  }
+
   private static BlockFile of(Path path, int flags, boolean direct) throws FileSystemException {
     int descriptor = Libc.open(path, flags, PRIVATE);
     FileSystemStatus status = FileSystemStatus.of(descriptor);

@@ -1,9 +1,9 @@
 package dev.gpuprocess.internal.linux;
 
+import dev.gpuprocess.internal.proc.FileId;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.text.NativePath;
 import java.io.IOException;
-import java.nio.file.FileSystemException;
 import java.nio.file.Path;
 import java.util.concurrent.atomic.AtomicBoolean;
 
@@ -21,27 +21,38 @@ public final class NamelessFile implements AutoCloseable {
   private static final int PRIVATE = 0600;
 
   private final int descriptor;
+  private final FileId id;
   private final long bytes;
   private final AtomicBoolean closed = new AtomicBoolean();
 
-  private NamelessFile(int descriptor, long bytes) {
+  private NamelessFile(int descriptor, FileId id, long bytes) {
     this.descriptor = descriptor;
+    this.id = id;
     this.bytes = bytes;
   }
 
   /**
    * Creates a file without pages.
    *
-   * @throws FileSystemException when it cannot be created
+   * @throws IOException when it cannot be created
    */
-  public static NamelessFile create(Path directory, long bytes) throws FileSystemException {
+  public static NamelessFile create(Path directory, long bytes) throws IOException {
     int descriptor = Libc.open(directory, Libc.O_RDWR | Libc.O_TMPFILE, PRIVATE);
     if (LIBRARY.ftruncate(descriptor, bytes) != 0) {
       int errno = Libc.errno();
       Descriptors.close(descriptor);
       throw Libc.failed(directory, "cannot take a file of " + bytes + " bytes", errno);
     }
-    return new NamelessFile(descriptor, bytes);
+    try {
+      return new NamelessFile(descriptor, FileId.of(ProcFs.descriptor(descriptor)), bytes);
+    } catch (IOException | RuntimeException | Error e) {
+      Descriptors.close(descriptor);
+      throw e;
+    }
+  }
+
+  public FileId id() {
+    return id;
   }
 
   /** Returns the length. */

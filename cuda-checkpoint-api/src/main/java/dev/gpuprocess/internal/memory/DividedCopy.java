@@ -2,7 +2,6 @@ package dev.gpuprocess.internal.memory;
 
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.internal.pool.PreparedMemory;
-import dev.gpuprocess.internal.proc.AddressRange;
 import dev.gpuprocess.internal.proc.ControlGroup;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcessUnreadableException;
@@ -10,7 +9,6 @@ import dev.gpuprocess.internal.remote.UntraceableException;
 import dev.gpuprocess.internal.text.Bytes;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
-import java.util.List;
 import java.util.OptionalDouble;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -33,14 +31,6 @@ public final class DividedCopy {
 
   private static final int LEAST_THREADS = 2;
 
-  /**
-   * The result of a copy.
-   *
-   * @param note for an operator
-   * @param areas the save areas that the driver mapped, if known
-   */
-  public record Outcome(String note, List<AddressRange> areas) {}
-
   private DividedCopy() {}
 
   /**
@@ -60,8 +50,9 @@ public final class DividedCopy {
    * @param saves whether the call is a checkpoint, and not a restore
    * @param call the driver's, on this thread; it has its own deadline
    * @param alone the same call, if the driver copies without a hook
+   * @return a note for an operator
    */
-  public static Outcome during(
+  public static String during(
       ProcessIdentity process,
       PreparedMemory memory,
       int processes,
@@ -76,11 +67,11 @@ public final class DividedCopy {
     } catch (UntraceableException | IOException | ProcessUnreadableException e) {
       LOG.info("process {}: its driver copies on one thread", process.pid(), e);
       alone.run();
-      return new Outcome("copied by the driver's own thread: " + e.getMessage(), List.of());
+      return "copied by the driver's own thread: " + e.getMessage();
     }
     LOG.debug("process {}: hook set in {} us", process.pid(), microsSince(began));
     boolean answered = true;
-    Outcome outcome = new Outcome("", List.of());
+    String note = "";
     try {
       call.run();
     } catch (OperationTimedOutException e) {
@@ -88,10 +79,10 @@ public final class DividedCopy {
       throw e;
     } finally {
       if (answered) {
-        outcome = removed(process, hook, memory, threads, saves);
+        note = removed(process, hook, memory, threads, saves);
       }
     }
-    return outcome;
+    return note;
   }
 
   /**
@@ -121,13 +112,13 @@ public final class DividedCopy {
     return count == 0 ? Integer.MAX_VALUE : count;
   }
 
-  private static Outcome removed(
+  private static String removed(
       ProcessIdentity process, DriverHook hook, PreparedMemory memory, int threads, boolean saves) {
-    Outcome outcome = new Outcome("", List.of());
+    String note = "";
     long began = System.nanoTime();
     try {
       DriverHook.Work work = hook.work();
-      outcome = new Outcome(note(work, threads, saves), work.areas());
+      note = note(work, threads, saves);
       hook.remove();
       memory.trim(used(work)); // the process no longer maps the rest
       LOG.debug("process {}: hook removed in {} us", process.pid(), microsSince(began));
@@ -135,7 +126,7 @@ public final class DividedCopy {
       // The hook copies as the C library does. The next verb removes it.
       LOG.info("process {}: the hook of its libcuda stays", process.pid(), e);
     }
-    return outcome;
+    return note;
   }
 
   /** Each save area begins at a huge page. */

@@ -240,22 +240,6 @@ public final class DriverHook {
     }
   }
 
-  /**
-   * Returns the save areas of a checkpointed process, as the last hook in it has recorded them. The
-   * process may have changed the record.
-   *
-   * @return empty if there was no hook
-   */
-  public static List<AddressRange> areas(ProcessIdentity process) {
-    try {
-      Optional<DriverHook> last = in(process);
-      return last.isPresent() ? last.get().work().areas() : List.of();
-    } catch (NativeCallException | ProcessUnreadableException e) {
-      LOG.debug("the save areas of process {} cannot be read", process.pid(), e);
-      return List.of();
-    }
-  }
-
   /** Returns what the driver has done with the hook so far. */
   public Work work() throws NativeCallException {
     return pages.work();

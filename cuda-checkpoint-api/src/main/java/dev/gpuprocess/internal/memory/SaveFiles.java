@@ -1,10 +1,10 @@
 package dev.gpuprocess.internal.memory;
 
-import dev.gpuprocess.internal.linux.BlockFile;
 import dev.gpuprocess.internal.linux.Descriptors;
 import dev.gpuprocess.internal.linux.DirectoryMaker;
 import dev.gpuprocess.internal.linux.DirectoryTrust;
 import dev.gpuprocess.internal.linux.DurableFiles;
+import dev.gpuprocess.internal.linux.HugeTmpfs;
 import dev.gpuprocess.internal.linux.Leftovers;
 import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.internal.linux.NamelessFile;
@@ -12,7 +12,7 @@ import dev.gpuprocess.internal.linux.Ownership;
 import dev.gpuprocess.internal.manifest.Checksum;
 import dev.gpuprocess.internal.manifest.ChecksummedFile;
 import dev.gpuprocess.internal.manifest.MemoryFile;
-import dev.gpuprocess.internal.proc.AddressRange;
+import dev.gpuprocess.internal.proc.FileId;
 import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.SaveFileMappings;
@@ -77,16 +77,30 @@ public final class SaveFiles implements AutoCloseable {
   }
 
   /**
-   * Finds the mappings of save files in a process.
+   * Finds the mappings of save files in a process. A file without a name is one if a controller has
+   * journalled it before the checkpoint, or if it is in the library's own directory, where no user
+   * but ours can create files. A name or an address proves nothing: the process chooses them.
    *
-   * @param areas the save areas of the checkpoint that its controller recorded
+   * @param journalled the files that the controller of the checkpoint prepared
    * @throws dev.gpuprocess.internal.proc.ProcessUnreadableException if its mappings may not be read
    */
-  public static List<Mapping> mappings(ProcessIdentity process, List<AddressRange> areas) {
-    List<AddressRange> all = new ArrayList<>(areas);
-    // A controller that was killed at the checkpoint recorded nothing, but its hook did.
-    all.addAll(DriverHook.areas(process));
-    return SaveFileMappings.of(process.pid(), all);
+  public static List<Mapping> mappings(ProcessIdentity process, List<FileId> journalled) {
+    Optional<String> ours = deviceOfOurs();
+    return SaveFileMappings.of(
+        process.pid(),
+        file -> journalled.contains(file) || ours.equals(Optional.of(file.device())));
+  }
+
+  private static Optional<String> deviceOfOurs() {
+    if (!HugeTmpfs.isOurs()) {
+      return Optional.empty();
+    }
+    try {
+      return Optional.of(FileId.of(HugeTmpfs.OURS).device());
+    } catch (IOException e) {
+      LOG.debug("{} cannot be read", HugeTmpfs.OURS, e);
+      return Optional.empty();
+    }
   }
 
   /**
@@ -98,18 +112,14 @@ public final class SaveFiles implements AutoCloseable {
    */
   public static SaveFiles open(ProcessIdentity process, List<Mapping> mappings, int first)
       throws IOException {
-    Map<String, List<Mapping>> byFile = new LinkedHashMap<>();
+    Map<FileId, List<Mapping>> byFile = new LinkedHashMap<>();
     for (Mapping each : mappings) {
-      byFile
-          .computeIfAbsent(each.device() + " " + each.inode(), none -> new ArrayList<>())
-          .add(each);
+      byFile.computeIfAbsent(each.file(), none -> new ArrayList<>()).add(each);
     }
     List<SaveFile> files = new ArrayList<>();
     try {
       for (List<Mapping> ofFile : byFile.values()) {
-        // The mapped file, whatever its name is or was.
-        Path mapped = ProcFs.file(process.pid(), "map_files", ofFile.get(0).range());
-        files.add(new SaveFile(first + files.size(), BlockFile.open(mapped, false), ofFile));
+        files.add(SaveFile.open(process, first + files.size(), ofFile));
       }
       return new SaveFiles(process, files);
     } catch (IOException | RuntimeException | Error e) {

@@ -74,6 +74,11 @@ public record Mapping(
     return new AddressRange(start, end);
   }
 
+  /** Returns the mapped file. */
+  public FileId file() {
+    return new FileId(device, inode);
+  }
+
   /** Returns whether an address is in it. */
   public boolean contains(long address) {
     return start <= address && address < end;

@@ -1,6 +1,7 @@
 package dev.gpuprocess.internal.proc;
 
 import java.util.List;
+import java.util.function.Predicate;
 import java.util.regex.Pattern;
 
 /**
@@ -33,12 +34,10 @@ public final class SaveFileMappings {
   }
 
   /**
-   * Returns whether a mapping is one.
-   *
-   * @param areas the driver's save areas
+   * Returns whether a mapping is one: of a file with such a name, or of a known file without one.
    */
-  public static boolean is(Mapping mapping, List<AddressRange> areas) {
-    return is(mapping) && (!isNameless(mapping.name()) || isIn(mapping, areas));
+  private static boolean is(Mapping mapping, Predicate<FileId> isKnown) {
+    return is(mapping) && (!isNameless(mapping.name()) || isKnown.test(mapping.file()));
   }
 
   private static boolean isIn(Mapping mapping, List<AddressRange> ranges) {
@@ -85,11 +84,11 @@ public final class SaveFileMappings {
   /**
    * Finds the mappings.
    *
-   * @param areas the driver's save areas
+   * @param isKnown whether a file without a name is a save file
    * @throws ProcessUnreadableException when the mappings may not be read
    */
-  public static List<Mapping> of(int pid, List<AddressRange> areas) {
-    return Mapping.of(pid, mapping -> is(mapping, areas));
+  public static List<Mapping> of(int pid, Predicate<FileId> isKnown) {
+    return Mapping.of(pid, mapping -> is(mapping, isKnown));
   }
 
   /**

@@ -68,7 +68,7 @@ public final class ImageRestore {
     this.mounts = TreeMounts.of(manifest);
     this.isIsolated = manifest.options().isIsolated();
     this.pid = new RestoredPid(context, manifest, isIsolated);
-    this.tree = new RestoredTree(context, image, isIsolated);
+    this.tree = new RestoredTree(context, image, isIsolated, List.of());
   }
 
   /**
@@ -192,10 +192,12 @@ public final class ImageRestore {
             () -> verified(disk, reading),
             checked -> manifest.bytes(),
             VerifiedImage::note)) {
-      ProcessIdentity root = journalled(verified, options);
+      RestoredTree restored = tree.from(verified.saveFiles());
+      ProcessIdentity root = journalled(verified, restored, options);
       steps.rethrow();
       return StateHandle.next(
-          plugin == null ? tree.of(root) : TrackedTree.of(context, root, plugin), steps.taken());
+          plugin == null ? restored.of(root) : TrackedTree.of(context, root, plugin),
+          steps.taken());
     }
   }
 
@@ -210,9 +212,10 @@ public final class ImageRestore {
         });
   }
 
-  private ProcessIdentity journalled(VerifiedImage verified, RestoreOptions options) {
+  private ProcessIdentity journalled(
+      VerifiedImage verified, RestoredTree restored, RestoreOptions options) {
     LogDirectory log = LogDirectory.planned("restore");
-    try (RestoreEntry entry = new RestoreEntry(tree, pid.number(), log)) {
+    try (RestoreEntry entry = new RestoreEntry(restored, pid.number(), log)) {
       try {
         log.make();
         RestoreReport report =

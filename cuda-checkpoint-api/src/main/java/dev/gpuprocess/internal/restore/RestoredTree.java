@@ -8,6 +8,7 @@ import dev.gpuprocess.internal.image.ImageDirectory;
 import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.manifest.ManifestData;
 import dev.gpuprocess.internal.manifest.ManifestMember;
+import dev.gpuprocess.internal.proc.FileId;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.state.GpuUsage;
 import dev.gpuprocess.internal.state.ProcessHistory;
@@ -22,14 +23,21 @@ import org.slf4j.LoggerFactory;
  * Finds the members of an image in the tree that CRIU has restored.
  *
  * @param isIsolated whether the tree has a pid namespace of its own
+ * @param saveFiles the files in host memory that were made for the restore, and hold GPU memory
  */
-record RestoredTree(EngineContext context, ImageDirectory image, boolean isIsolated) {
+record RestoredTree(
+    EngineContext context, ImageDirectory image, boolean isIsolated, List<FileId> saveFiles) {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
   /** Returns the dumped process, which had another start time than the restored one. */
   ProcessIdentity dumped() {
     return new ProcessIdentity(image.manifest().pid(), image.manifest().startTicks());
+  }
+
+  /** Returns this tree, restored from these files. */
+  RestoredTree from(List<FileId> files) {
+    return new RestoredTree(context, image, isIsolated, files);
   }
 
   /** Returns the restored tree with its members, which are checkpointed. */
@@ -68,6 +76,7 @@ record RestoredTree(EngineContext context, ImageDirectory image, boolean isIsola
                               image.path(), origin, manifest.label(), manifest.machine()))),
               () -> LOG.warn("process {} of {} has ended again", each.pid(), image.path()));
     }
+    found.forEach(each -> each.recordSaveFiles(saveFiles));
     return TrackedTree.of(context, root, found).members();
   }
 

@@ -80,7 +80,7 @@ public final class Journal {
 
   /**
    * Returns the text of an entry, without its address ranges if it would be too long to be read.
-   * The ranges are useful, but not necessary.
+   * The save files are useful, but not necessary.
    */
   private static String text(JournalEntry entry) {
     String all = entry.text();

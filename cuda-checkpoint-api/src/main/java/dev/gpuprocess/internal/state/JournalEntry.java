@@ -3,7 +3,7 @@ package dev.gpuprocess.internal.state;
 import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.linux.ProcessSearch;
-import dev.gpuprocess.internal.proc.AddressRange;
+import dev.gpuprocess.internal.proc.FileId;
 import dev.gpuprocess.internal.text.NativePath;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
@@ -32,8 +32,8 @@ import org.jspecify.annotations.Nullable;
  * @param held the memory that the process held on each GPU
  * @param image the directory of its image, which may not exist yet; null for none
  * @param log the directory of CRIU's log while CRIU works on the process; otherwise null
- * @param areas the memory that the driver mapped at the checkpoint; empty where that was not
- *     observed
+ * @param saveFiles the files that the driver's save areas may be in; empty if it maps memory of its
+ *     own
  * @param root the root of the tree whose members are moved together
  * @param history the part of the entry that is kept from step to step
  */
@@ -46,15 +46,15 @@ public record JournalEntry(
     GpuUsage held,
     @Nullable Path image,
     @Nullable Path log,
-    List<AddressRange> areas,
+    List<FileId> saveFiles,
     ProcessKey root,
     ProcessHistory history) {
 
   public JournalEntry {
-    areas = List.copyOf(areas);
+    saveFiles = List.copyOf(saveFiles);
   }
 
-  /** Creates the entry of a root, without areas and history. */
+  /** Creates the entry of a root, without save files and history. */
   public JournalEntry(
       String boot,
       ProcessKey key,
@@ -90,8 +90,8 @@ public record JournalEntry(
     return new JournalEntry(ProcessKey.boot(), key, pid, ProcessKey.self(), step, held, image, log);
   }
 
-  /** Returns this entry with other areas. */
-  public JournalEntry in(List<AddressRange> found) {
+  /** Returns this entry with other save files. */
+  public JournalEntry in(List<FileId> found) {
     return new JournalEntry(
         boot, key, pid, controller, step, held, image, log, found, root, history);
   }
@@ -99,12 +99,13 @@ public record JournalEntry(
   /** Returns this entry as that of a member of a tree. */
   public JournalEntry below(ProcessKey treeRoot) {
     return new JournalEntry(
-        boot, key, pid, controller, step, held, image, log, areas, treeRoot, history);
+        boot, key, pid, controller, step, held, image, log, saveFiles, treeRoot, history);
   }
 
   /** Returns this entry with another history. */
   public JournalEntry after(ProcessHistory known) {
-    return new JournalEntry(boot, key, pid, controller, step, held, image, log, areas, root, known);
+    return new JournalEntry(
+        boot, key, pid, controller, step, held, image, log, saveFiles, root, known);
   }
 
   public boolean isImageRestore() {
@@ -161,8 +162,8 @@ public record JournalEntry(
     if (log != null) {
       properties.setProperty("log", NativePath.text(log));
     }
-    if (!areas.isEmpty()) {
-      properties.setProperty("areas", AddressRange.text(areas));
+    if (!saveFiles.isEmpty()) {
+      properties.setProperty("saveFiles", FileId.text(saveFiles));
     }
     if (!root.equals(key)) {
       write(properties, ROOT, root);
@@ -200,7 +201,7 @@ public record JournalEntry(
         new GpuUsage(held, COMPLETE.equals(properties.getProperty("holdings"))),
         path(properties, "image"),
         path(properties, "log"),
-        AddressRange.parse(properties.getProperty("areas", "")),
+        FileId.parse(properties.getProperty("saveFiles", "")),
         key(properties, properties.containsKey(ROOT + ".pid") ? ROOT : "target"),
         ProcessHistory.read(properties));
   }
