@@ -15,7 +15,7 @@ mkdir -p "$(dirname "$stamp")"
 stamp=$(cd "$(dirname "$stamp")" && pwd)/${stamp##*/}
 # From here on sources have names without blanks, wherever the checkout is.
 cd "$(dirname "$0")"
-if [ -e "$stamp" ] && [ -e "$out/zoo" ] && [ -z "$(find . -type f -newer "$stamp")" ]; then exit 0; fi
+if [ -e "$stamp" ] && [ -e "$out/attributes" ] && [ -z "$(find . -type f -newer "$stamp")" ]; then exit 0; fi
 # strtol and the like by the names that every C library has: since glibc 2.38 _GNU_SOURCE gives them others.
 flags="-std=c11 -D_GNU_SOURCE -include old_names.h -O2 -Wall -Wextra -Werror"
 library="$flags -fPIC -shared -fvisibility=hidden -Wl,-Bsymbolic -Wl,-z,nodelete -Wl,-z,relro -Wl,-z,now"
@@ -44,4 +44,5 @@ gcc $flags -fPIC -shared -fvisibility=hidden -fno-stack-protector -nostdlib -o "
   amd/plugin.c amd/machine.c
 # Static, because some of its processes have a root directory without other files.
 gcc $flags -static -o "$out/zoo" workloads/zoo/*.c -lpthread -lrt -lutil
+gcc $flags -o "$out/attributes" workloads/attributes/*.c -ldl -lpthread -lrt -lutil
 touch "$stamp"
