@@ -78,7 +78,7 @@ bool has(const char *attribute);
 /* Sets up all chosen attributes of a stage. */
 void set_up_stage(enum stage stage);
 
-/* keeper.c: starts the root and stays until it is told to end. */
+/* keeper.c: starts the root and stays until SIGTERM. */
 int keep(char **argv);
 
 /* The same for a command in a terminal. */

@@ -41,8 +41,9 @@ static void tell_controls(void) {
        by_pointer(PR_GET_CHILD_SUBREAPER), by_result(PR_GET_DUMPABLE), by_result(PR_GET_KEEPCAPS), by_result(PR_GET_SECUREBITS));
   tell("no-new-privs %ld timer-slack %ld huge-pages-off %ld", by_result(PR_GET_NO_NEW_PRIVS), by_result(PR_GET_TIMERSLACK),
        by_result(PR_GET_THP_DISABLE));
-  tell("write-exec-denied %ld merge %ld io-flusher %ld", by_result(PR_GET_MDWE), by_result(PR_GET_MEMORY_MERGE),
-       by_result(PR_GET_IO_FLUSHER));
+  tell("write-exec-denied %ld", by_result(PR_GET_MDWE));
+  tell("memory merge %ld", by_result(PR_GET_MEMORY_MERGE));
+  tell("io-flusher %ld", by_result(PR_GET_IO_FLUSHER));
   tell("speculation %d %d", prctl(PR_GET_SPECULATION_CTRL, PR_SPEC_STORE_BYPASS, 0, 0, 0),
        prctl(PR_GET_SPECULATION_CTRL, PR_SPEC_INDIRECT_BRANCH, 0, 0, 0));
   tell("personality %x", personality(0xffffffff));
@@ -91,17 +92,25 @@ static void tell_limits(void) {
   }
 }
 
+/* O_DIRECTORY, and O_TMPFILE which has it, say how a file was opened: the open file does not depend on them. */
 static void tell_descriptor(int number) {
   struct stat state;
   fstat(number, &state);
   bool regular = S_ISREG(state.st_mode);
-  tell("descriptor %d kind %o flags %x %x at %ld links %d", number, state.st_mode & S_IFMT, fcntl(number, F_GETFL),
+  tell("descriptor %d kind %o flags %x %x at %ld links %d", number, state.st_mode & S_IFMT, fcntl(number, F_GETFL) & ~O_TMPFILE,
        fcntl(number, F_GETFD), regular ? (long)lseek(number, 0, SEEK_CUR) : 0, regular ? (int)state.st_nlink > 0 : 0);
+}
+
+/* The driver closes and opens its own during a checkpoint, by any number. */
+static bool is_of_driver(int number) {
+  char path[64], name[256] = "";
+  snprintf(path, sizeof path, "/proc/self/fd/%d", number);
+  return readlink(path, name, sizeof name - 1) > 0 && strstr(name, "nvidia");
 }
 
 static void tell_descriptors(void) {
   for (int number = 0; number < 2048; number++)
-    if (fcntl(number, F_GETFD) >= 0) tell_descriptor(number);
+    if (fcntl(number, F_GETFD) >= 0 && !is_of_driver(number)) tell_descriptor(number);
 }
 
 static void tell_place(void) {

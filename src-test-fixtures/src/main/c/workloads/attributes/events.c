@@ -208,10 +208,6 @@ static void system_five_semaphores(void) {
   semaphores = may(semget(IPC_PRIVATE, 2, IPC_CREAT | 0600));
   may(semctl(semaphores, 0, SETVAL, 5));
 }
-static void undo_semaphores(void) {
-  system_five_semaphores();
-  may(semop(semaphores, &(struct sembuf){0, -2, SEM_UNDO}, 1));
-}
 static void tell_semaphores(void) {
   long value = semctl(semaphores, 0, GETVAL);
   tell("semaphore %s %ld", outcome(value), value);
@@ -257,7 +253,6 @@ const struct attribute event_attributes[] = {
     {"queue-posix", EARLY, message_queue, tell_queue},
     {"queue-sysv", EARLY, system_five_queue, tell_messages},
     {"semaphore-sysv", EARLY, system_five_semaphores, tell_semaphores},
-    {"semaphore-undo", EARLY, undo_semaphores, tell_semaphores},
     {"io-uring", EARLY, ring, NULL},
     {"perf-event", EARLY, perf, NULL},
     {"aio", EARLY, asynchronous, NULL},

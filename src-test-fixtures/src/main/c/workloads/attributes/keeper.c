@@ -26,6 +26,8 @@
 int terminal_master = -1, terminal_slave = -1;
 bool has_shell, is_background, has_init;
 static char **arguments, **command;
+enum { LOW_NUMBERS = 8 };
+static int low[LOW_NUMBERS];
 
 static void write_pid(const char *name, int number) {
   char text[16];
@@ -122,6 +124,8 @@ static void drain(void) {
 }
 
 int keep_command(char **argv) {
+  /* A restore needs the number that a terminal inside the tree had: the terminal of the command gets a higher one. */
+  for (int i = 0; i < LOW_NUMBERS; i++) low[i] = may(posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
   command = argv;
   return keep((char *[]){"attributes", NULL});
 }
@@ -135,6 +139,7 @@ int keep(char **argv) {
   sigaction(SIGTERM, &action, NULL);
   set_up_stage(OUTSIDE);
   set_up_stage(TERMINAL);
+  for (int i = 0; i < LOW_NUMBERS && command; i++) close(low[i]);
   pid_t pid = may(fork());
   if (pid == 0) {
     signal(SIGUSR1, SIG_DFL);

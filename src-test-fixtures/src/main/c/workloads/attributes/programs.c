@@ -56,13 +56,11 @@ static void replace_program(void) {
   may(rename(own_path("program.new"), own_path("program")));
 }
 
+/* Without its name: a program whose name belongs to another file gets one of CRIU's. */
 static void tell_program(void) {
-  char path[4096] = "";
-  if (readlink("/proc/self/exe", path, sizeof path - 1) < 0) path[0] = 0;
-  const char *name = strrchr(path, '/');
   struct stat state = {0};
-  tell("program %s size %s %ld links %d", name ? name : path, outcome(stat("/proc/self/exe", &state)), (long)state.st_size,
-       (int)state.st_nlink > 0);
+  long result = stat("/proc/self/exe", &state);
+  tell("program %s size %ld links %d", outcome(result), (long)state.st_size, state.st_nlink > 0);
 }
 
 static void mount_overlay(void) {

@@ -8,6 +8,7 @@ import dev.gpuprocess.examples.demo.Await;
 import dev.gpuprocess.examples.demo.Scratch;
 import dev.gpuprocess.fixtures.AttributeProcess;
 import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.options.Attribute;
 import dev.gpuprocess.options.DumpOptions;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -77,6 +78,7 @@ final class CaseRunner implements AutoCloseable {
   private static void dump(Combination one, RunningProcess process, Path image) {
     DumpOptions options =
         DumpOptions.builder()
+            .allowLoss(one.permissive() ? Attribute.values() : new Attribute[0])
             .criu(
                 criu ->
                     criu.fileLocks(one.permissive())
@@ -106,7 +108,8 @@ final class CaseRunner implements AutoCloseable {
         : after.equals(before)
             ? new Outcome(Verdict.REFUSED, message)
             : new Outcome(
-                Verdict.CHANGED, difference(before, after) + " after the refusal: " + message);
+                Verdict.CHANGED,
+                Difference.between(before, after) + " after the refusal: " + message);
   }
 
   private Outcome restored(
@@ -128,21 +131,17 @@ final class CaseRunner implements AutoCloseable {
       if (after.isEmpty()) {
         return new Outcome(Verdict.LOST, "restored, and does not answer");
       }
-      return after.equals(before)
-          ? new Outcome(Verdict.CAME_BACK, "")
-          : new Outcome(Verdict.CHANGED, difference(before, after));
+      Difference difference = Difference.between(before, after);
+      if (difference.isEmpty()) {
+        return new Outcome(Verdict.CAME_BACK, "");
+      }
+      List<String> named = checkpoints.open(image).manifest().lost();
+      return new Outcome(
+          difference.isCoveredBy(named) ? Verdict.ALLOWED_LOSS : Verdict.CHANGED,
+          "%s; named: %s".formatted(difference, named));
     } finally {
       kill(pid);
     }
-  }
-
-  /** Lines that are in one report only. */
-  private static String difference(List<String> before, List<String> after) {
-    List<String> gone = new ArrayList<>(before);
-    gone.removeAll(after);
-    List<String> added = new ArrayList<>(after);
-    added.removeAll(before);
-    return "before %s, after %s".formatted(gone, added);
   }
 
   /** Ends a process that this run made, with its descendants. */

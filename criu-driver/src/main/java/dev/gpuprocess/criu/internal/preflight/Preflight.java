@@ -29,7 +29,7 @@ public final class Preflight {
     limit = WorkLimit.scanning("dump", root.pid(), options.deadline());
     tree = ProcFs.tree(root.pid());
     RemovedFileCheck removed = new RemovedFileCheck(findings, options);
-    tasks = new TaskCheck(findings, root);
+    tasks = new TaskCheck(findings, root, tree);
     namespaces = new NamespaceCheck(findings, options, root);
     descriptors = new DescriptorCheck(findings, limit, options, removed, root, tree);
     mappings = new MappingCheck(findings, limit, removed, root);

@@ -5,6 +5,8 @@ import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.report.Finding.Severity;
 import dev.gpuprocess.report.ProcessIdentity;
+import java.util.List;
+import java.util.Optional;
 import java.util.Set;
 import java.util.TreeSet;
 
@@ -18,14 +20,18 @@ final class TaskCheck {
 
   private final FindingCollector findings;
   private final ProcessIdentity root;
+  private final List<Integer> tree;
+  private final Optional<ProcStat> ofRoot;
 
-  TaskCheck(FindingCollector findings, ProcessIdentity root) {
+  TaskCheck(FindingCollector findings, ProcessIdentity root, List<Integer> tree) {
     this.findings = findings;
     this.root = root;
+    this.tree = tree;
+    this.ofRoot = Processes.stat(root);
   }
 
   void lookAtRoot() {
-    Processes.stat(root)
+    ofRoot
         .filter(stat -> !stat.leadsSession() && stat.session() != 0)
         .ifPresent(
             stat ->
@@ -39,6 +45,7 @@ final class TaskCheck {
 
   void look(int pid) {
     lookAtSession(pid);
+    lookAtSessionLeader(pid);
     if (pid == ProcessHandle.current().pid()) {
       findings.add(
           Severity.PROBLEM,
@@ -75,6 +82,34 @@ final class TaskCheck {
                     program,
                     "is memory (memfd_create) that was executed, and CRIU cannot restore such a process",
                     "start the program from a file on a disk or a tmpfs"));
+  }
+
+  /**
+   * CRIU restores a process whose session has no leader as the child of a helper that leads the
+   * session and exits. The first process of the pid namespace adopts the child then, which is the
+   * right parent only if that process is the root.
+   */
+  private void lookAtSessionLeader(int pid) {
+    if (pid == root.pid() || isFirstOfPidNamespace(root.pid())) {
+      return;
+    }
+    int ofTree = ofRoot.map(ProcStat::session).orElse(0);
+    ProcFs.stat(pid)
+        .filter(stat -> !stat.isDead() && stat.session() != 0 && stat.session() != ofTree)
+        .filter(stat -> !tree.contains(stat.session()))
+        .ifPresent(
+            stat ->
+                findings.problem(
+                    new ResourceRef(pid, "session", Integer.toString(stat.session())),
+                    "session " + stat.session(),
+                    "has no leader in the tree, and CRIU would restore the process with another parent",
+                    "let the leader of the session live as long as the process, or start the tree in"
+                        + " a pid namespace of its own (unshare --pid --fork)"));
+  }
+
+  private static boolean isFirstOfPidNamespace(long pid) {
+    String[] pids = ProcFs.status(pid).getOrDefault("NSpid", "").split("\\s+");
+    return pids.length > 1 && pids[pids.length - 1].equals("1");
   }
 
   private void lookAtSession(int pid) {
