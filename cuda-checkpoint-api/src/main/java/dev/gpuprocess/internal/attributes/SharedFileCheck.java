@@ -64,8 +64,8 @@ final class SharedFileCheck {
   }
 
   private static boolean isReadable(SharedFile file, Path path) {
-    Optional<Credentials> user = Credentials.of(file.pid());
     try {
+      Optional<Credentials> user = Credentials.of(file.pid());
       return user.isPresent()
           && UntrustedPaths.as(
               user.get(),

@@ -50,18 +50,19 @@ public record EmbeddedJobFile(Path path, Credentials user, int mode, byte[] cont
   /**
    * Reads the job file of a process.
    *
+   * @param root the root of its tree, whose user it must have
    * @param pid a checkpointed process
    * @param isolated whether the process has mounts of its own, which CRIU dumps
    * @return empty when the process has no job file, or CRIU dumps it
    * @throws ImageException with reason JOB_FILE when an image cannot hold it
    */
-  static Optional<EmbeddedJobFile> of(int pid, boolean isolated) {
+  static Optional<EmbeddedJobFile> of(int root, int pid, boolean isolated) {
     Optional<Path> named = CudaJobFile.named(pid);
     if (named.isEmpty()) {
       return Optional.empty();
     }
     try {
-      return of(pid, named.get(), isolated);
+      return of(root, pid, named.get(), isolated);
     } catch (IOException e) {
       throw refused(
           "dump",
@@ -73,11 +74,25 @@ public record EmbeddedJobFile(Path path, Credentials user, int mode, byte[] cont
     }
   }
 
-  private static Optional<EmbeddedJobFile> of(int pid, Path name, boolean isolated)
+  /** A child that runs as another user has the environment of its parent, and other rights. */
+  private static void requireSameUser(int root, Credentials user) throws IOException {
+    Optional<Credentials> ofRoot = Credentials.of(root);
+    if (ofRoot.isPresent() && ofRoot.get().user() != user.user()) {
+      throw new IOException(
+          "it runs as user %s, and the root of its tree as user %s"
+              .formatted(user.user(), ofRoot.get().user()));
+    }
+  }
+
+  private static Optional<EmbeddedJobFile> of(int root, int pid, Path name, boolean isolated)
       throws IOException {
-    Optional<OpenedFile> opened = CudaJobFile.open(pid);
     Optional<Credentials> user = Credentials.of(pid);
-    if (opened.isEmpty() || user.isEmpty()) {
+    if (user.isEmpty()) {
+      return Optional.empty();
+    }
+    requireSameUser(root, user.get());
+    Optional<OpenedFile> opened = CudaJobFile.open(pid);
+    if (opened.isEmpty()) {
       return Optional.empty();
     }
     try (OpenedFile file = opened.get()) {

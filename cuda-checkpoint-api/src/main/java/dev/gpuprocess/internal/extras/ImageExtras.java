@@ -138,7 +138,7 @@ public final class ImageExtras implements RestoreListener {
     if (CudaJobFile.isKnownTo(cudaVersion)) {
       boolean isolated = TreeMounts.of(root).map(TreeMounts::isolated).orElse(false);
       for (int pid : ProcFs.tree(root)) {
-        EmbeddedJobFile.of(pid, isolated).ifPresent(file -> found.put(file.path(), file));
+        EmbeddedJobFile.of(root, pid, isolated).ifPresent(file -> found.put(file.path(), file));
       }
     }
     return found;

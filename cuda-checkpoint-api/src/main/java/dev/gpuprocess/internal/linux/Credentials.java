@@ -6,6 +6,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
@@ -37,19 +38,26 @@ public record Credentials(int user, int group, List<Integer> groups) {
    *
    * @param pid the process
    * @return empty when the process is gone
+   * @throws IOException when its real, effective, saved and file user ids differ: a program with
+   *     the set-user-ID bit has the environment of the user who started it and the rights of
+   *     another, so no file that it names may be opened with its rights
    * @throws dev.gpuprocess.internal.proc.ProcessUnreadableException when {@code /proc} cannot be
    *     read
    */
-  public static Optional<Credentials> of(long pid) {
+  public static Optional<Credentials> of(long pid) throws IOException {
     Map<String, String> status = ProcFs.status(pid);
     String user = status.get("Uid");
     String group = status.get("Gid");
     if (user == null || group == null) {
       return Optional.empty();
     }
+    List<String> users = List.of(user.split("\\s+"));
+    if (Set.copyOf(users).size() != 1) {
+      throw new IOException("process %s has the rights of several users: %s".formatted(pid, users));
+    }
     return Optional.of(
         new Credentials(
-            Integer.parseUnsignedInt(user.split("\\s+")[OF_FILES]),
+            Integer.parseUnsignedInt(users.get(OF_FILES)),
             Integer.parseUnsignedInt(group.split("\\s+")[OF_FILES]),
             numbers(status.getOrDefault("Groups", "").strip(), "\\s+")));
   }

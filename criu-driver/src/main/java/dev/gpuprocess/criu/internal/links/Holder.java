@@ -6,6 +6,8 @@ import dev.gpuprocess.internal.proc.FileNode;
 import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.proc.OpenFile;
 import dev.gpuprocess.internal.proc.ProcFs;
+import java.io.IOException;
+import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Optional;
@@ -22,13 +24,15 @@ final class Holder {
    *
    * @param tree the processes
    * @return empty if none of the processes has the file
+   * @throws IOException if such a process has the rights of several users
    */
-  static Optional<Credentials> of(FileNode file, List<Integer> tree) {
-    List<Credentials> all =
-        tree.stream()
-            .filter(pid -> hasOpen(pid, file) || hasMapped(pid, file))
-            .flatMap(pid -> Credentials.of(pid).stream())
-            .toList();
+  static Optional<Credentials> of(FileNode file, List<Integer> tree) throws IOException {
+    List<Credentials> all = new ArrayList<>();
+    for (int pid : tree) {
+      if (hasOpen(pid, file) || hasMapped(pid, file)) {
+        Credentials.of(pid).ifPresent(all::add);
+      }
+    }
     return all.stream()
         .filter(each -> each.user() != 0)
         .findFirst()
