@@ -212,6 +212,25 @@ public final class RunningProcess extends LiveProcess implements GpuProcess {
   }
 
   /**
+   * Checks whether the process could be dumped or snapshotted now, as far as that can be foreseen
+   * while it runs: CRIU, the options, the directory and its room, and what the tree has open.
+   * Nothing is changed. A scheduler that checks a job right after its start learns of an obstacle
+   * while there is time to start the job in another way.
+   *
+   * @param directory where the image would be
+   * @param options how to dump
+   * @throws dev.gpuprocess.error.CriuException with reason UNSUPPORTED_RESOURCE when the process
+   *     has something that CRIU cannot dump
+   * @throws dev.gpuprocess.error.OperationInProgressException when another verb works on the
+   *     process; nothing was checked
+   * @throws dev.gpuprocess.error.GpuCheckpointException as {@link #snapshot(Path, DumpOptions)}
+   *     before it takes the process off its GPU
+   */
+  public void checkDump(Path directory, DumpOptions options) {
+    RunningDump.requirePossible(self, directory, options);
+  }
+
+  /**
    * Makes snapshots of the process from now on, at an interval, and removes those that the plan
    * does not keep. It goes on until it is closed or the process has ended, whatever fails: the
    * process runs on, and the plan's listener is notified. Other verbs may be used on the process:

@@ -6,6 +6,8 @@ import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.NotCudaProcessException;
 import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.error.OperationTimedOutException;
+import dev.gpuprocess.error.RetryLaterException;
+import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.slot.QueuedProcess;
 import dev.gpuprocess.internal.slot.SlotQueue;
@@ -15,6 +17,7 @@ import dev.gpuprocess.internal.text.Printable;
 import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.internal.time.Uninterrupted;
 import dev.gpuprocess.options.Cancellation;
+import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.report.SlotEvent.Kind;
 import dev.gpuprocess.report.SlotProcess;
@@ -109,6 +112,7 @@ final class SlotController {
   private QueuedProcess enter(long pid, int priority, int waiting) {
     Optional<QueuedProcess> known = state.locked(() -> find(pid));
     GpuProcess found = known.isPresent() ? null : moves.look(pid);
+    Optional<GpuCheckpointException> obstacle = dumpObstacle(found);
     return state.locked(
         () -> {
           requireOpen(pid);
@@ -124,12 +128,33 @@ final class SlotController {
           if (!wanted) {
             state.tell(Kind.QUEUED, process);
           }
+          if (isNew) {
+            obstacle.ifPresent(why -> state.undumpable(process, why));
+          }
           if (waiting > 0) {
             callers.merge(process, waiting, Integer::sum);
           }
           state.signal();
           return process;
         });
+  }
+
+  /** Returns why a process could not go to disk, before that is urgent. */
+  private Optional<GpuCheckpointException> dumpObstacle(@Nullable GpuProcess found) {
+    ImageStore store = set.store;
+    if (store == null || !(found instanceof RunningProcess running)) {
+      return Optional.empty();
+    }
+    try {
+      running.checkDump(store.directory().resolve("image"), DumpOptions.ofDefaults());
+      return Optional.empty();
+    } catch (RetryLaterException | NoSuchProcessException | StaleStateException e) {
+      LOG.debug("whether process {} can be dumped is not known", running.pid(), e);
+      return Optional.empty();
+    } catch (GpuCheckpointException e) {
+      LOG.warn("process {} could not be dumped now: {}", running.pid(), e.getMessage());
+      return Optional.of(e);
+    }
   }
 
   private QueuedProcess created(@Nullable GpuProcess found, long pid) {

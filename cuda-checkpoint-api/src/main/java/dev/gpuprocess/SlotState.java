@@ -290,6 +290,11 @@ final class SlotState implements AutoCloseable {
         });
   }
 
+  /** Notifies the listener of a process that could not be dumped as it is now. */
+  void undumpable(QueuedProcess process, Throwable why) {
+    tell(Kind.UNDUMPABLE, process.process(), process.gpus(), Duration.ZERO, why);
+  }
+
   /** Delays the next move of a process because of another process. */
   void delay(QueuedProcess process, Throwable why, Duration took) {
     change(() -> process.failed(why, System.nanoTime(), took));

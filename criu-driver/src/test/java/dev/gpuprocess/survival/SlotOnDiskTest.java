@@ -153,6 +153,9 @@ class SlotOnDiskTest {
       Files.delete(store().directory());
       Files.createFile(store().directory());
       slot.acquire(one.pid());
+      assertTrue(
+          Polling.until(
+              PATIENCE, () -> events.stream().anyMatch(each -> each.kind() == Kind.UNDUMPABLE)));
       slot.acquire(two.pid(), 1);
       assertTrue(
           Polling.until(

@@ -17,7 +17,8 @@ import org.jspecify.annotations.Nullable;
  * @param process which process
  * @param gpus the GPUs that it takes; empty if that is not known
  * @param took how long it took; zero for what takes no time
- * @param failure the exception of a {@link Kind#FAILED} move; else null
+ * @param failure the exception of a {@link Kind#FAILED} move, or why a process is {@link
+ *     Kind#UNDUMPABLE}; else null
  */
 public record SlotEvent(
     Instant at,
@@ -41,6 +42,11 @@ public record SlotEvent(
     RESTORED,
     /** The process no longer wants a GPU. It keeps its GPUs until another process wants them. */
     RELEASED,
+    /**
+     * The process entered the queue, and could not go to disk as it is now: if the budget of host
+     * memory is exceeded, it stays in host memory.
+     */
+    UNDUMPABLE,
     /** A move of the process failed. It is where it was, and the move is tried again. */
     FAILED,
     /** The process has ended, and left the queue. */

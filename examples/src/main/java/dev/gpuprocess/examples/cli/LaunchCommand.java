@@ -2,6 +2,8 @@ package dev.gpuprocess.examples.cli;
 
 import dev.gpuprocess.LaunchedProcess;
 import dev.gpuprocess.SnapshotPlan;
+import dev.gpuprocess.examples.slurm.FirstCheck;
+import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.LaunchOptions;
 import java.io.FileDescriptor;
 import java.io.FileOutputStream;
@@ -65,7 +67,10 @@ final class LaunchCommand extends CliCommand {
       description = "After Ctrl-C or --timeout: time from SIGTERM to SIGKILL; 10s by default.")
   private Duration grace = Duration.ofSeconds(10);
 
-  @Parameters(paramLabel = "COMMAND", arity = "1..*", description = "The command, after --.")
+  @Parameters(
+      paramLabel = "COMMAND",
+      arity = "1..*",
+      description = "The command, after --. Its standard input is empty.")
   private List<String> command = List.of();
 
   @Override
@@ -82,6 +87,14 @@ final class LaunchCommand extends CliCommand {
     if (detach) {
       session.output().result(value, String.valueOf(launched.identity().pid()));
       return ExitCode.DONE.code();
+    }
+    if (images != null) {
+      FirstCheck.begin(
+          session.machine(),
+          launched,
+          images.resolve("image"),
+          DumpOptions.ofDefaults(),
+          session::note);
     }
     Optional<Copier> output = copier(launched.output(), FileDescriptor.out);
     Optional<Copier> error = copier(launched.error(), FileDescriptor.err);

@@ -67,7 +67,7 @@ public final class SlotTimeline implements Consumer<SlotEvent> {
       case DUMPED -> row.stays.add(new Stay(event.at(), Place.DISK));
       case ENDED, REMOVED -> row.stays.add(new Stay(event.at(), null));
       case FAILED -> row.failures.add(event.at());
-      case QUEUED, RELEASED -> {}
+      case QUEUED, RELEASED, UNDUMPABLE -> {}
     }
   }
 

@@ -372,6 +372,12 @@ final class JobImages {
     return "the command continues";
   }
 
+  /** Warns soon if the command cannot be dumped. */
+  void beginFirstCheck(LaunchedProcess process) {
+    FirstCheck.begin(
+        machine, process, store.directory().resolve("image"), dumpOptions(new Cancellation()), log);
+  }
+
   private DumpOptions dumpOptions(Cancellation cancellation) {
     return DumpOptions.builder().label(job.name()).cancellation(cancellation).build();
   }

@@ -267,6 +267,7 @@ public final class JobRun {
     preparation.setDaemon(true);
     preparation.start();
     images.repeat(process);
+    images.beginFirstCheck(process);
     JobRecord record = scontrol.job(job);
     if (!record.canBeRequeued()) {
       log.accept(

@@ -113,12 +113,17 @@ abstract class JobRunCase {
 
   /** Starts a counter as the child of a shell, which ends with a code of its own. */
   Counter launched(GpuCheckpoints machine, SimulatedDriver driver) {
+    return launched(machine, driver, "");
+  }
+
+  /** The same, by a shell that does something else before. */
+  Counter launched(GpuCheckpoints machine, SimulatedDriver driver, String before) {
     return driver.start(
         Counter.launch(16),
         (command, environment) -> {
           List<String> words = new ArrayList<>(List.of("/usr/bin/env"));
           environment.forEach((name, value) -> words.add(name + "=" + value));
-          words.addAll(List.of("sh", "-c", "\"$@\"; exit " + CODE, "sh"));
+          words.addAll(List.of("sh", "-c", before + "\"$@\"; exit " + CODE, "sh"));
           words.addAll(command);
           try {
             first = run(machine, 0, words);

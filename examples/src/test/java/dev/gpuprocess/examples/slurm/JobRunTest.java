@@ -200,6 +200,22 @@ class JobRunTest extends JobRunCase {
     assertEquals(CODE, first().await(), log::toString);
   }
 
+  /** A preemption leaves no time to start it in another way. */
+  @Test
+  void commandThatCannotBeDumpedIsNamedAtItsStart(GpuCheckpoints machine, SimulatedDriver driver)
+      throws Exception {
+    Counter counter = launched(machine, driver, "unshare --net sleep 1000 & ");
+    assertTrue(
+        Await.until(PATIENCE, () -> isLogged("the command cannot be dumped as it is now: ")),
+        log::toString);
+    assertLogged("namespace");
+    ProcessHandle.of(counter.pid())
+        .orElseThrow()
+        .children()
+        .forEach(child -> Signal.send("KILL", child.pid()));
+    assertEquals(CODE, first().await(), log::toString);
+  }
+
   @Test
   void preemptionThatWasAnnouncedBeforeTheRunIsNoticed(GpuCheckpoints machine) throws Exception {
     controller.job("RUNNING", 0, "Requeue=0 PreemptTime=2026-11-25T09:30:00");
