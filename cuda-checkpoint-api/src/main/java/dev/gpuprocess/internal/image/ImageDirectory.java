@@ -157,7 +157,11 @@ public record ImageDirectory(Path path, ManifestData manifest, boolean isMadeHer
     try {
       if (!isThere(path) || !Files.isDirectory(path, LinkOption.NOFOLLOW_LINKS)) {
         throw missing(
-            path + " is not a directory, so there is no image: name the directory of an image");
+            Files.isSymbolicLink(path)
+                ? "%s is a link to %s, and links are not followed: name the image itself"
+                    .formatted(path, Files.readSymbolicLink(path))
+                : path
+                    + " is not a directory, so there is no image: name the directory of an image");
       }
       try (PinnedDirectory held = PinnedDirectory.openItself(path)) {
         if (!isThere(held.path().resolve(ManifestFile.NAME))) {

@@ -5,8 +5,10 @@ import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.internal.linux.Descriptors;
 import dev.gpuprocess.internal.linux.DurableFiles;
 import dev.gpuprocess.internal.linux.PinnedDirectory;
+import dev.gpuprocess.internal.text.NativePath;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.FileSystemException;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
@@ -22,6 +24,9 @@ import org.jspecify.annotations.Nullable;
  */
 public record ImageTarget(PinnedDirectory parent, Path path) {
 
+  /** NAME_MAX of the kernel, in bytes. */
+  private static final int LONGEST_NAME = 255;
+
   /**
    * Checks whether an image can be written. Changes nothing.
    *
@@ -35,6 +40,7 @@ public record ImageTarget(PinnedDirectory parent, Path path) {
   public static long check(Path directory, ProcessIdentity process, long expectedBytes) {
     Failure failure = Failure.of("dump", process.pid());
     try {
+      requireShortName(directory, failure);
       Path nearest = ImagePlace.nearest(directory);
       if (!Files.isDirectory(nearest) || !Files.isWritable(nearest)) {
         String why = Files.isDirectory(nearest) ? "cannot be written" : "is not a directory";
@@ -83,6 +89,18 @@ public record ImageTarget(PinnedDirectory parent, Path path) {
     } catch (RuntimeException | Error e) {
       parent.close();
       throw e;
+    }
+  }
+
+  /** An image gets its name last, when the process has been dumped. */
+  private static void requireShortName(Path directory, Failure failure) {
+    int bytes = NativePath.name(directory.toAbsolutePath()).getBytes(StandardCharsets.UTF_8).length;
+    if (bytes > LONGEST_NAME) {
+      throw unusable(
+          failure,
+          "the name of the image has %s bytes, and a name has at most %s: name another directory"
+              .formatted(bytes, LONGEST_NAME),
+          null);
     }
   }
 

@@ -88,7 +88,7 @@ public final class Agent implements AutoCloseable {
     for (Recovered each : machine.recover()) {
       LOG.info("process {} is {}", each.process().pid(), each.outcome());
     }
-    AgentMetrics metrics = new AgentMetrics(machine);
+    AgentMetrics metrics = new AgentMetrics(machine, options.images());
     Jobs jobs = new Jobs(machine, options.proc());
     slices = new TimeSliceService(machine, jobs, metrics, options.node(), calls);
     ImageVolume images =
@@ -105,7 +105,8 @@ public final class Agent implements AutoCloseable {
             .addService(new SnapshotAgentService(machine, jobs, operations, metrics, calls))
             .addService(slices)
             .addService(images)
-            .addService(new HealthService(readiness::isReady));
+            .addService(new HealthService(readiness::isReady))
+            .intercept(Rpc.peers());
     if (options.token() != null) {
       builder.intercept(new Token(options.token()));
     }
@@ -121,6 +122,12 @@ public final class Agent implements AutoCloseable {
     ScheduledFuture<?> unused =
         pruning.scheduleWithFixedDelay(
             images::prune, 0, options.pruneEvery().toMillis(), TimeUnit.MILLISECONDS);
+  }
+
+  /** The same for a process that is only an agent: all of its log has one format. */
+  public static Agent logged(GpuCheckpoints machine, Options options) throws IOException {
+    LogBridge.install();
+    return new Agent(machine, options);
   }
 
   private static ServerCredentials credentials(@Nullable Tls tls) throws IOException {

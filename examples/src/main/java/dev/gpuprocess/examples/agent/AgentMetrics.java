@@ -2,16 +2,24 @@ package dev.gpuprocess.examples.agent;
 
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.cuda.Gpu;
+import dev.gpuprocess.error.OperationInProgressException;
 import io.micrometer.core.instrument.Counter;
 import io.micrometer.core.instrument.DistributionSummary;
 import io.micrometer.core.instrument.Gauge;
 import io.micrometer.core.instrument.MultiGauge;
 import io.micrometer.core.instrument.Tags;
 import io.micrometer.core.instrument.Timer;
+import io.micrometer.core.instrument.binder.jvm.JvmMemoryMetrics;
+import io.micrometer.core.instrument.binder.system.ProcessorMetrics;
 import io.micrometer.prometheusmetrics.PrometheusConfig;
 import io.micrometer.prometheusmetrics.PrometheusMeterRegistry;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Duration;
+import java.time.Instant;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Supplier;
 import java.util.function.ToDoubleFunction;
@@ -51,8 +59,12 @@ final class AgentMetrics {
   private final Counter removed;
   private final AtomicLong images = new AtomicLong();
   private final AtomicLong imageBytes = new AtomicLong();
+  private final MultiGauge newest;
+  private final MultiGauge waiting;
   private final MultiGauge used;
   private final MultiGauge total;
+
+  private volatile Supplier<Map<String, Long>> groups = Map::of;
 
   /** The two counters and the time of a verb. */
   private final class Verb {
@@ -85,6 +97,8 @@ final class AgentMetrics {
         sample.stop(duration);
         successes.increment();
         return result;
+      } catch (OperationInProgressException e) {
+        throw e; // refused, and not begun
       } catch (RuntimeException | Error e) {
         failures.increment();
         throw e;
@@ -97,8 +111,29 @@ final class AgentMetrics {
     }
   }
 
-  AgentMetrics(GpuCheckpoints machine) {
+  /**
+   * Creates the meters.
+   *
+   * @param volume the directory of images
+   */
+  AgentMetrics(GpuCheckpoints machine, Path volume) {
     this.machine = machine;
+    new JvmMemoryMetrics().bindTo(registry);
+    new ProcessorMetrics().bindTo(registry);
+    String version = AgentMetrics.class.getPackage().getImplementationVersion();
+    Gauge.builder("gpuprocess.build.info", () -> 1)
+        .description("The version of the agent.")
+        .tag("version", version == null ? "unknown" : version)
+        .register(registry);
+    gauge("gpuprocess.images.free.bytes", "Free bytes of the volume.", volume, AgentMetrics::free);
+    newest =
+        MultiGauge.builder("gpuprocess.images.newest.seconds")
+            .description("When the newest image of the job was made, in seconds since 1970.")
+            .register(registry);
+    waiting =
+        MultiGauge.builder("gpuprocess.slot.waiting.processes")
+            .description("Processes that wait for a turn of the group.")
+            .register(registry);
     size =
         DistributionSummary.builder(PREFIX + "checkpoint.size")
             .description("Size of the images that were made.")
@@ -162,8 +197,41 @@ final class AgentMetrics {
     imageBytes.set(leftBytes);
   }
 
+  private static double free(Path volume) {
+    try {
+      return Files.getFileStore(volume).getUsableSpace();
+    } catch (IOException e) {
+      return Double.NaN;
+    }
+  }
+
+  /** Sets when the newest image of each job was made. */
+  void newest(Map<String, Instant> byJob) {
+    newest.register(
+        byJob.entrySet().stream()
+            .<MultiGauge.Row<?>>map(
+                each ->
+                    MultiGauge.Row.of(
+                        Tags.of("job", each.getKey()), (double) each.getValue().getEpochSecond()))
+            .toList(),
+        true);
+  }
+
+  /** Sets where the numbers of waiting processes come from, by group. */
+  void waitingFrom(Supplier<Map<String, Long>> groups) {
+    this.groups = groups;
+  }
+
   /** Returns the text for Prometheus. */
   String scrape() {
+    waiting.register(
+        groups.get().entrySet().stream()
+            .<MultiGauge.Row<?>>map(
+                each ->
+                    MultiGauge.Row.of(
+                        Tags.of("group", each.getKey()), (double) each.getValue().longValue()))
+            .toList(),
+        true);
     List<Gpu> gpus = machine.gpus().gpus().orElse(List.of());
     used.register(rows(gpus, gpu -> gpu.totalBytes() - gpu.freeBytes()), true);
     total.register(rows(gpus, Gpu::totalBytes), true);

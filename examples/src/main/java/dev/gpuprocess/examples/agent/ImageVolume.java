@@ -28,6 +28,8 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Instant;
 import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
 import java.util.stream.Stream;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -169,6 +171,7 @@ final class ImageVolume implements BindableService {
     int removed = 0;
     long left = 0;
     long bytes = 0;
+    Map<String, Instant> newest = new TreeMap<>();
     for (Path each : jobDirectories()) {
       try {
         ImageStore store = machine.store(each);
@@ -178,6 +181,7 @@ final class ImageVolume implements BindableService {
           if (manifest != null) {
             left++;
             bytes += manifest.bytes();
+            newest.putIfAbsent(String.valueOf(each.getFileName()), manifest.created());
           }
         }
       } catch (GpuCheckpointException e) {
@@ -185,6 +189,7 @@ final class ImageVolume implements BindableService {
       }
     }
     metrics.pruned(removed, left, bytes);
+    metrics.newest(newest);
   }
 
   private List<Path> jobDirectories() {

@@ -133,8 +133,12 @@ final class Operations implements AutoCloseable {
     try {
       bytes = verb.applyAsLong(cancellation);
     } catch (RuntimeException | Error e) {
-      LOG.warn("job {}", job, e);
+      LOG.warn("the operation on job {} failed: {}", job, e.toString());
+      LOG.debug("job {}", job, e);
       failure = e.getMessage() == null ? e.toString() : e.getMessage();
+    }
+    if (failure == null) {
+      LOG.info("the operation on job {} is done, {} bytes", job, bytes);
     }
     // The job is free before its operation has ended, so that the next call is not refused.
     end(job);

@@ -1,5 +1,6 @@
 package dev.gpuprocess.examples.agent;
 
+import com.google.protobuf.Descriptors;
 import com.google.protobuf.Message;
 import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.GpuCheckpointException;
@@ -12,14 +13,21 @@ import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.ProcessUnfitException;
 import dev.gpuprocess.options.Cancellation;
 import io.grpc.Context;
+import io.grpc.Contexts;
+import io.grpc.Grpc;
+import io.grpc.Metadata;
 import io.grpc.MethodDescriptor;
 import io.grpc.MethodDescriptor.MethodType;
+import io.grpc.ServerCall;
+import io.grpc.ServerCallHandler;
+import io.grpc.ServerInterceptor;
 import io.grpc.ServerServiceDefinition;
 import io.grpc.Status;
 import io.grpc.StatusRuntimeException;
 import io.grpc.protobuf.ProtoUtils;
 import io.grpc.stub.ServerCallStreamObserver;
 import io.grpc.stub.ServerCalls;
+import java.util.Set;
 import java.util.concurrent.Executor;
 import java.util.concurrent.RejectedExecutionException;
 import java.util.function.Function;
@@ -35,7 +43,36 @@ final class Rpc {
 
   private static final Logger LOG = LoggerFactory.getLogger(Rpc.class);
 
+  /** The address of the client of a call. */
+  private static final Context.Key<String> PEER = Context.key("peer");
+
+  /** The calls that move a process, which the log has with their client and their outcome. */
+  private static final Set<String> MOVES =
+      Set.of("Snapshot", "Restore", "Dump", "Acquire", "Yield");
+
   private Rpc() {}
+
+  /** Returns what records the client of each call. */
+  static ServerInterceptor peers() {
+    return new ServerInterceptor() {
+      @Override
+      public <Q, R> ServerCall.Listener<Q> interceptCall(
+          ServerCall<Q, R> call, Metadata headers, ServerCallHandler<Q, R> next) {
+        String peer = String.valueOf(call.getAttributes().get(Grpc.TRANSPORT_ATTR_REMOTE_ADDR));
+        return Contexts.interceptCall(Context.current().withValue(PEER, peer), call, headers, next);
+      }
+    };
+  }
+
+  /** Returns the call as the log names it. */
+  private static String name(String fullName, Message request) {
+    Descriptors.FieldDescriptor job = request.getDescriptorForType().findFieldByName("job_id");
+    return "%s of job %s by %s"
+        .formatted(
+            fullName.substring(fullName.lastIndexOf('/') + 1),
+            job == null ? "(none)" : request.getField(job),
+            PEER.get());
+  }
 
   /**
    * Adds a method that takes one message and returns one.
@@ -68,7 +105,7 @@ final class Rpc {
               try {
                 by.execute(
                     Context.current()
-                        .wrap(() -> answer(fullName, () -> work.apply(received), call)));
+                        .wrap(() -> answer(fullName, received, () -> work.apply(received), call)));
               } catch (RejectedExecutionException e) {
                 LOG.info("{}: too many calls are under way", fullName);
                 call.onError(
@@ -80,15 +117,16 @@ final class Rpc {
   }
 
   private static <R> void answer(
-      String fullName, Supplier<R> work, ServerCallStreamObserver<R> call) {
+      String fullName, Message request, Supplier<R> work, ServerCallStreamObserver<R> call) {
     if (call.isCancelled()) {
       return; // while it waited for a thread
     }
+    long began = System.nanoTime();
     R made;
     try {
       made = work.get();
     } catch (RuntimeException e) {
-      LOG.info("{}: {}", fullName, e.getMessage());
+      LOG.info("{}: {}", name(fullName, request), e.getMessage());
       if (!call.isCancelled()) { // after a shutdown, the threads of the connections are gone
         call.onError(failure(e));
       }
@@ -97,6 +135,9 @@ final class Rpc {
       LOG.error("{}", fullName, e);
       call.onError(Status.INTERNAL.withDescription(e.toString()).withCause(e).asRuntimeException());
       return;
+    }
+    if (MOVES.contains(fullName.substring(fullName.lastIndexOf('/') + 1))) {
+      LOG.info("{}: {} ms", name(fullName, request), (System.nanoTime() - began) / 1_000_000);
     }
     call.onNext(made);
     call.onCompleted();

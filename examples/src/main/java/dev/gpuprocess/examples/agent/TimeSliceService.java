@@ -29,6 +29,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.regex.Pattern;
+import java.util.stream.Collectors;
 
 /** The protocol of llm-d by which jobs take turns, with a {@link GpuSlot} for each group. */
 final class TimeSliceService implements BindableService, AutoCloseable {
@@ -56,6 +57,12 @@ final class TimeSliceService implements BindableService, AutoCloseable {
     this.metrics = metrics;
     this.node = node;
     this.threads = threads;
+    metrics.waitingFrom(
+        () ->
+            groups.entrySet().stream()
+                .collect(
+                    Collectors.toMap(
+                        Map.Entry::getKey, each -> waiters(each.getValue().slot.processes()))));
   }
 
   /** A slot, with the names of the jobs in it. */

@@ -10,6 +10,8 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.security.MessageDigest;
+import java.util.ArrayList;
+import java.util.List;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -54,7 +56,7 @@ final class Token implements ServerInterceptor {
     Status refusal =
         HealthService.NAME.equals(call.getMethodDescriptor().getServiceName())
             ? Status.OK
-            : check(headers.get(AUTHORIZATION));
+            : check(headers.getAll(AUTHORIZATION));
     if (refusal.isOk()) {
       return next.startCall(call, headers);
     }
@@ -62,14 +64,20 @@ final class Token implements ServerInterceptor {
     return new ServerCall.Listener<>() {};
   }
 
-  private Status check(@Nullable String header) {
-    if (header == null || !header.regionMatches(true, 0, SCHEME, 0, SCHEME.length())) {
+  /** A call with several tokens is refused: a proxy may have checked another one. */
+  private Status check(@Nullable Iterable<String> headers) {
+    List<String> given = new ArrayList<>();
+    if (headers != null) {
+      headers.forEach(given::add);
+    }
+    String header = given.size() == 1 ? given.get(0) : "";
+    if (!header.regionMatches(true, 0, SCHEME, 0, SCHEME.length())) {
       return Status.UNAUTHENTICATED.withDescription(
           "send the metadata authorization: Bearer TOKEN");
     }
     try {
-      byte[] given = header.substring(SCHEME.length()).getBytes(StandardCharsets.UTF_8);
-      return MessageDigest.isEqual(read(), given)
+      byte[] token = header.substring(SCHEME.length()).getBytes(StandardCharsets.UTF_8);
+      return MessageDigest.isEqual(read(), token)
           ? Status.OK
           : Status.UNAUTHENTICATED.withDescription("this is not the token of the agent");
     } catch (IOException e) {

@@ -102,7 +102,7 @@ final class AgentCommand extends CliCommand {
     requireWritable(images);
     CountDownLatch ended = new CountDownLatch(1);
     Cancellation.Registration registration = session.cancellation().onCancel(ended::countDown);
-    try (Agent agent = new Agent(session.machine(), options())) {
+    try (Agent agent = Agent.logged(session.machine(), options())) {
       Map<String, @Nullable Object> value = new LinkedHashMap<>();
       value.put("port", agent.port());
       value.put("httpPort", agent.httpPort());

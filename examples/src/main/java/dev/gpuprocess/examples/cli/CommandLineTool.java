@@ -5,6 +5,7 @@ import dev.gpuprocess.options.Cancellation;
 import java.io.PrintStream;
 import java.io.PrintWriter;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
@@ -13,6 +14,7 @@ import picocli.CommandLine.Command;
 import picocli.CommandLine.HelpCommand;
 import picocli.CommandLine.IVersionProvider;
 import picocli.CommandLine.ParameterException;
+import picocli.CommandLine.UnmatchedArgumentException;
 
 /** The tool with its commands. A new command is a class and a line in {@link #command}. */
 public final class CommandLineTool {
@@ -158,13 +160,18 @@ public final class CommandLineTool {
         return false;
       }
     }
-    return !word.isEmpty() && word.length() < 10;
+    return !word.isEmpty() && word.length() < 10 && word.charAt(0) != '0';
   }
 
   private int parse(List<String> args) {
     CommandLine tool = commandLine(args.isEmpty() ? null : args.get(0));
     tool.setOut(new PrintWriter(out, true, StandardCharsets.UTF_8));
     tool.setErr(new PrintWriter(err, true, StandardCharsets.UTF_8));
+    if (args.size() > 2 && args.get(0).equals("help")) {
+      List<String> asked = new ArrayList<>(args.subList(1, args.size()));
+      asked.add("--help");
+      return parse(asked);
+    }
     if (args.isEmpty()) {
       err.println("usage: gpuprocess COMMAND [ARGUMENT...]; gpuprocess help lists the commands");
       return ExitCode.USAGE.code();
@@ -175,7 +182,17 @@ public final class CommandLineTool {
   }
 
   private int refuse(ParameterException failure, String[] args) {
-    err.println(NAME + ": " + Output.printable(String.valueOf(failure.getMessage())));
+    String message = String.valueOf(failure.getMessage());
+    if (failure instanceof UnmatchedArgumentException unknown
+        && failure.getCommandLine().getCommand() instanceof Root) {
+      List<String> similar = unknown.getSuggestions();
+      message =
+          "'%s' is not a command%s"
+              .formatted(
+                  unknown.getUnmatched().get(0),
+                  similar.isEmpty() ? "" : "; did you mean " + String.join(" or ", similar) + "?");
+    }
+    err.println(NAME + ": " + Output.printable(message));
     String name = failure.getCommandLine().getCommandSpec().qualifiedName();
     err.println("usage: see " + name.replaceFirst(" ", " help "));
     return ExitCode.USAGE.code();

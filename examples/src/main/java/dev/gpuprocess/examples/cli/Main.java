@@ -3,6 +3,7 @@ package dev.gpuprocess.examples.cli;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.options.Cancellation;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
@@ -31,7 +32,28 @@ public final class Main {
 
   private static final long FLUSH_MILLIS = 1000;
 
+  /** A service's log: when, how severe, who, what; and which jobs were moved. */
+  private static final Map<String, String> LOG_OF_AGENT =
+      Map.of(
+          LOG_LEVEL,
+          "info",
+          "org.slf4j.simpleLogger.showDateTime",
+          "true",
+          "org.slf4j.simpleLogger.dateTimeFormat",
+          "yyyy-MM-dd'T'HH:mm:ss.SSSXXX",
+          "org.slf4j.simpleLogger.showThreadName",
+          "false");
+
   private Main() {}
+
+  private static void setDefaults(Map<String, String> properties) {
+    properties.forEach(
+        (name, value) -> {
+          if (System.getProperty(name) == null) {
+            System.setProperty(name, value);
+          }
+        });
+  }
 
   /**
    * Runs a command and exits with its {@link ExitCode}. SIGINT and SIGTERM cancel the command: it
@@ -41,8 +63,10 @@ public final class Main {
    * @param args the command and its arguments
    */
   public static void main(String[] args) {
-    if (System.getProperty(LOG_LEVEL) == null) {
-      System.setProperty(LOG_LEVEL, "warn");
+    if (args.length > 0 && args[0].equals("agent")) {
+      setDefaults(LOG_OF_AGENT);
+    } else {
+      setDefaults(Map.of(LOG_LEVEL, "warn"));
     }
     // A look calls few functions: the code that JNR generates to call them takes longer than it
     // saves.

@@ -2,8 +2,10 @@ package dev.gpuprocess.examples.cli;
 
 import dev.gpuprocess.GpuProcess;
 import java.util.OptionalLong;
+import picocli.CommandLine.ITypeConverter;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.Parameters;
+import picocli.CommandLine.TypeConversionException;
 
 /** A command on one process. */
 abstract class ProcessCommand extends CliCommand {
@@ -11,8 +13,21 @@ abstract class ProcessCommand extends CliCommand {
   @Parameters(
       index = "0",
       paramLabel = "PID",
+      converter = Pid.class,
       description = "The process; its descendants are included.")
   long pid;
+
+  /** Refuses what the kernel gives to no process. */
+  static final class Pid implements ITypeConverter<Long> {
+
+    @Override
+    public Long convert(String text) {
+      if (!text.matches("[1-9]\\d{0,9}")) {
+        throw new TypeConversionException("'" + text + "' is not a pid");
+      }
+      return Long.parseLong(text);
+    }
+  }
 
   @Override
   OptionalLong subject() {

@@ -20,6 +20,8 @@ final class PsCommand extends CliCommand {
             "owner",
             "state",
             "gpuBytes",
+            "label",
+            "suspendedSince",
             "command");
     return ExitCode.DONE.code();
   }

@@ -1,5 +1,6 @@
 package dev.gpuprocess.examples.agent;
 
+import static java.nio.charset.StandardCharsets.US_ASCII;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
@@ -11,6 +12,7 @@ import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.contract.NativeCalls;
 import dev.gpuprocess.contract.RequiresCriu;
+import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.cuda.Gpu;
 import dev.gpuprocess.cuda.GpuInventory;
 import dev.gpuprocess.examples.agent.protocol.health.HealthCheckResponse;
@@ -28,6 +30,7 @@ import dev.gpuprocess.examples.agent.protocol.snapshot.OperationStatus;
 import dev.gpuprocess.examples.agent.protocol.snapshot.OtherBackendConfig;
 import dev.gpuprocess.examples.agent.protocol.timeslice.AcquireResponse;
 import dev.gpuprocess.examples.agent.protocol.timeslice.GroupStatus;
+import dev.gpuprocess.examples.cli.Main;
 import dev.gpuprocess.examples.demo.Await;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
@@ -36,6 +39,7 @@ import dev.gpuprocess.fixtures.SimulatedGpu;
 import dev.gpuprocess.options.RetentionPolicy;
 import io.grpc.Status;
 import io.grpc.StatusRuntimeException;
+import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.lang.management.ManagementFactory;
@@ -63,6 +67,8 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import java.util.concurrent.locks.ReadWriteLock;
 import java.util.concurrent.locks.ReentrantReadWriteLock;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -178,7 +184,64 @@ class AgentTest {
         metrics);
     assertTrue(metrics.contains("gpuprocess_pod_restore_duration_seconds_count 1"), metrics);
     assertTrue(metrics.contains("gpuprocess_gpu_memory_total_bytes{gpu=\"GPU-"), metrics);
+    assertTrue(metrics.contains("gpuprocess_build_info{version=\""), metrics);
+    assertTrue(metrics.contains("gpuprocess_images_free_bytes "), metrics);
+    assertTrue(metrics.contains("jvm_memory_used_bytes{"), metrics);
     assertTrue(client.status().getAcceleratorStatuses(0).getMemoryTotalBytes() > 0);
+  }
+
+  /** A process that is only an agent; this JVM has other loggers. */
+  @Test
+  void logsWhoMovedWhat_andNoStacksOfStrangers(Counter counter, SimulatedDriver driver)
+      throws Exception {
+    Path err = directory.resolve("err");
+    Process jvm =
+        new ProcessBuilder(
+                TestJvm.command(
+                    List.of(
+                        "-Dgpuprocess.driver.dir=" + driver.directory(),
+                        "-Dgpuprocess.state.dir=" + machine.stateDirectory()),
+                    Main.class,
+                    "agent",
+                    "--no-token",
+                    "--listen=127.0.0.1:0",
+                    "--http=127.0.0.1:0",
+                    "--images=" + directory.resolve("volume")))
+            .redirectError(err.toFile())
+            .start();
+    try (BufferedReader out = jvm.inputReader()) {
+      Matcher port = Pattern.compile("gRPC on port (\\d+)").matcher(String.valueOf(out.readLine()));
+      assertTrue(port.find(), () -> text(err));
+      int number = Integer.parseInt(port.group(1));
+      try (Socket stranger = new Socket(InetAddress.getLoopbackAddress(), number)) {
+        stranger.getOutputStream().write("GET / HTTP/1.1\r\n\r\n".getBytes(US_ASCII));
+        stranger.getInputStream().readAllBytes(); // until the agent closes it
+      }
+      try (PeerClient caller = new PeerClient(number, null)) {
+        caller.ended(caller.snapshot("job-a", counter.pid()));
+        caller.ended(caller.restore("job-a"));
+      }
+      assertTrue(
+          Await.until(PATIENCE, () -> text(err).contains("Restore of job job-a by /127.0.0.1:")),
+          () -> text(err));
+    } finally {
+      TestJvm.end(jvm);
+    }
+    List<String> others =
+        text(err)
+            .lines()
+            .filter(line -> !line.startsWith("gpuprocess: ") && !line.matches("\\d{4}-\\d\\d-.*"))
+            .toList();
+    assertEquals(List.of(), others, () -> text(err));
+    assertEquals(101, counter.increment());
+  }
+
+  private static String text(Path file) {
+    try {
+      return Files.readString(file);
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
   }
 
   @Test

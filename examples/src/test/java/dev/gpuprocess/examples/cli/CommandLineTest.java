@@ -121,7 +121,12 @@ class CommandLineTest {
   void hasAnExitCodeForEachGroup(
       GpuCheckpoints machine, SimulatedDriver driver, Counter counter, Workload idle) {
     assertEquals(2, Call.of(machine).code());
-    assertEquals(2, Call.of(machine, "frobnicate").code());
+    Call unknown = Call.of(machine, "sttae");
+    assertEquals(2, unknown.code());
+    assertTrue(
+        unknown.err().contains("'sttae' is not a command; did you mean state"), unknown::err);
+    String help = Call.of(machine, "help", "images", "prune").out();
+    assertTrue(help.contains("--keep-one-per"), help);
     assertEquals(2, Call.of(machine, "state").code());
     assertEquals(2, Call.of(machine, "suspend", counter.pid(), "--timeout", "soon").code());
     assertEquals(2, Call.of(machine, "images").code());
@@ -154,6 +159,10 @@ class CommandLineTest {
             List.of("dump", counter.pid(), image, "--ghost-limit=-1"),
             List.of("dump", counter.pid(), ""),
             List.of("snapshot", counter.pid(), "", "--store"),
+            List.of("dump", counter.pid(), ""),
+            List.of("state", 0),
+            List.of("state", "--", -5),
+            List.of("resume", "99999999999999999999"),
             List.of("suspend", 1),
             List.of("lock", 1),
             List.of("toggle", 1),
@@ -200,6 +209,13 @@ class CommandLineTest {
     assertTrue(done(machine, "images", "describe", newest).out().contains("KERNEL"));
     describesAsAPage(machine, listed.get(1).getAsJsonObject().get("image").getAsString());
     done(machine, "images", "copy", newest, directory.resolve("copy"));
+    Path link = Files.createSymbolicLink(directory.resolve("latest"), Path.of(newest));
+    Call linked = Call.of(machine, "images", "describe", link);
+    assertEquals(4, linked.code(), linked::toString);
+    assertTrue(linked.err().contains("is a link to " + newest), linked::err);
+    Call tooLong = Call.of(machine, "dump", counter.pid(), directory.resolve("x".repeat(300)));
+    assertEquals(4, tooLong.code(), tooLong::toString);
+    assertTrue(tooLong.err().contains("has 300 bytes"), tooLong::err);
     Call nested = Call.of(machine, "snapshot", counter.pid(), newest, "--store");
     assertEquals(4, nested.code(), nested::toString);
     assertTrue(nested.err().contains("is an image, not a directory of images"), nested::err);
