@@ -4,6 +4,7 @@ import dev.gpuprocess.cuda.GpuMap;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.internal.dump.Dump;
 import dev.gpuprocess.internal.engine.MemoryWait;
+import dev.gpuprocess.internal.engine.RestoreLimit;
 import dev.gpuprocess.internal.engine.Resumption;
 import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.options.DumpOptions;
@@ -77,7 +78,11 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
    *     checkpointed
    * @throws dev.gpuprocess.error.OperationCancelledException when the wait for memory was
    *     cancelled, or the thread was interrupted (its interrupt flag stays set); the process stays
-   *     checkpointed
+   *     checkpointed. When it was cancelled and the driver did not finish its restore within {@link
+   *     Timeouts#call()}, the process is brought back to running when the restore returns
+   * @throws dev.gpuprocess.error.OperationTimedOutException when the driver did not finish its
+   *     restore within the deadline of the options and {@link Timeouts#transfer()}; the process is
+   *     brought back to running when the restore returns
    * @throws dev.gpuprocess.error.FixAndRetryException with reason UNKNOWN_GPU when it names a GPU
    *     that the process does not use or that this machine does not have; the process stays
    *     checkpointed
@@ -86,27 +91,34 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
    * @throws dev.gpuprocess.error.StaleStateException when the process is not checkpointed any more
    */
   public LockedProcess restore(ResumeOptions options) {
+    RestoreLimit limit = limit(options);
     return whenThereIsRoom(
         new MemoryWait(self.tree(), options),
         options,
+        limit,
         () ->
             self.bringBack(
                 "restore",
                 ProcessState.CHECKPOINTED,
                 ProcessState.LOCKED,
                 Set.of(ProcessState.LOCKED),
-                operation -> new Resumption(operation.members(), options).restoreFound(),
+                operation -> new Resumption(operation.members(), options, limit).restoreFound(),
                 LockedProcess::new));
   }
 
-  private <T> T whenThereIsRoom(MemoryWait wait, ResumeOptions options, Supplier<T> attempt) {
+  private RestoreLimit limit(ResumeOptions options) {
+    return new RestoreLimit(options, self.tree().context.timeouts());
+  }
+
+  private <T> T whenThereIsRoom(
+      MemoryWait wait, ResumeOptions options, RestoreLimit limit, Supplier<T> attempt) {
     wait.requireNotCancelled();
-    options.fallbackImage().ifPresent(directory -> makeImage(directory, options));
+    options.fallbackImage().ifPresent(directory -> makeImage(directory, options, limit));
     return orPoisoned(() -> wait.retrying(attempt));
   }
 
-  private void makeImage(Path directory, ResumeOptions options) {
-    DumpOptions.Builder dump = LEAVE_RUNNING.toBuilder();
+  private void makeImage(Path directory, ResumeOptions options, RestoreLimit limit) {
+    DumpOptions.Builder dump = LEAVE_RUNNING.toBuilder().deadline(limit.remaining());
     options.cancellation().ifPresent(dump::cancellation);
     dump(directory, dump.build());
     self.tree().members().forEach(each -> each.setFallbackImage(directory));
@@ -135,16 +147,18 @@ public final class CheckpointedProcess extends LiveProcess implements GpuProcess
   }
 
   private RunningProcess resume(ResumeOptions options, MemoryWait wait) {
+    RestoreLimit limit = limit(options);
     return whenThereIsRoom(
         wait,
         options,
+        limit,
         () ->
             self.bringBack(
                 "resume",
                 ProcessState.CHECKPOINTED,
                 ProcessState.RUNNING,
                 Set.of(ProcessState.LOCKED, ProcessState.RUNNING),
-                operation -> new Resumption(operation.members(), options).resumeFound(),
+                operation -> new Resumption(operation.members(), options, limit).resumeFound(),
                 RunningProcess::new));
   }
 

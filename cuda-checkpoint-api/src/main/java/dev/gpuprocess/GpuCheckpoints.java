@@ -159,10 +159,15 @@ public final class GpuCheckpoints {
   /**
    * Brings a process back to running, from whatever state it is in: a running one is returned as it
    * is, a locked one unlocked, a checkpointed one resumed. For tools that mend what others left.
+   * Several threads and JVMs may call this for one process: each returns when it runs. While
+   * another verb works on the process, this waits until that has ended, for up to {@link
+   * Timeouts#transfer()} and the deadline of the options. An interrupt does not shorten that wait.
    *
    * @param pid of the root, which may have exited when members of its tree are suspended
-   * @param options the GPUs to go to, and how long to wait for memory
+   * @param options the GPUs to go to, how long it may take and wait for memory, and what ends it
+   *     early
    * @return the running process
+   * @throws OperationInProgressException when another verb was at work all the time
    * @throws FixAndRetryException with reason WRONG_STATE when the driver has given the process up,
    *     or refuses to restore it since an earlier restore ran out of GPU memory; {@link #inspect}
    *     gives what is left of it
@@ -170,7 +175,25 @@ public final class GpuCheckpoints {
    *     CheckpointedProcess#resume(ResumeOptions)}
    */
   public RunningProcess resume(long pid, ResumeOptions options) {
-    return resumed(inspect(pid), options);
+    Deadline deadline = Deadline.after(options.deadline());
+    try (Polling waiting =
+        new Polling(Durations.min(options.deadline(), context.timeouts().transfer()))) {
+      while (true) {
+        Stop.requireNotCancelled(options.cancellation(), "resume", "process " + pid, pid);
+        try {
+          GpuProcess found = inspect(pid);
+          return resumed(found, options.toBuilder().deadline(left(deadline)).build());
+        } catch (OperationInProgressException | StaleStateException e) {
+          if (!waiting.pause()) {
+            throw e;
+          }
+        }
+      }
+    }
+  }
+
+  private static Duration left(Deadline deadline) {
+    return Duration.ofMillis(Math.max(1, Durations.millis(deadline.remaining())));
   }
 
   RunningProcess resumed(GpuProcess found, ResumeOptions options) {
@@ -261,9 +284,8 @@ public final class GpuCheckpoints {
     if (found instanceof CheckpointedProcess checkpointed && isWhole) {
       return checkpointed;
     }
-    Duration left = Duration.ofMillis(Math.max(1, Durations.millis(deadline.remaining())));
     return resumed(found, ResumeOptions.ofDefaults())
-        .suspend(options.toBuilder().deadline(left).build());
+        .suspend(options.toBuilder().deadline(left(deadline)).build());
   }
 
   /**

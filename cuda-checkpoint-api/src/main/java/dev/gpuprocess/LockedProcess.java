@@ -4,7 +4,6 @@ import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.internal.engine.Resumption;
 import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.internal.engine.Suspension;
-import dev.gpuprocess.options.ResumeOptions;
 import java.util.Set;
 
 /**
@@ -52,7 +51,7 @@ public final class LockedProcess extends LiveProcess implements GpuProcess, Auto
                 ProcessState.RUNNING,
                 Set.of(ProcessState.CHECKPOINTED, ProcessState.RUNNING),
                 operation ->
-                    new Resumption(operation.members(), ResumeOptions.ofDefaults()).resumeFound(),
+                    Resumption.unlimited(self.tree().context, operation.members()).resumeFound(),
                 RunningProcess::new));
   }
 

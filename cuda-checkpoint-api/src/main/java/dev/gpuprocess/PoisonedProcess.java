@@ -6,7 +6,6 @@ import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.internal.engine.TrackedProcess;
 import dev.gpuprocess.internal.launch.LaunchedRoot;
 import dev.gpuprocess.internal.launch.LaunchedRoot.DumpInProgress;
-import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.nio.file.Path;
 import java.util.List;
@@ -115,7 +114,7 @@ public final class PoisonedProcess extends LiveProcess implements GpuProcess {
                 ProcessState.RUNNING,
                 Set.of(ProcessState.LOCKED, ProcessState.RUNNING),
                 operation ->
-                    new Resumption(operation.members(), ResumeOptions.ofDefaults())
+                    Resumption.unlimited(self.tree().context, operation.members())
                         .includePoisoned()
                         .resumeFound(),
                 RunningProcess::new));

@@ -26,6 +26,7 @@ import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.options.SuspendOptions;
+import dev.gpuprocess.options.Timeouts;
 import dev.gpuprocess.report.StepListener;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Proxy;
@@ -198,6 +199,38 @@ class EarlyEndTest {
     cancellation.cancel();
     assertInstanceOf(OperationCancelledException.class, suspend.soon());
     awaitRunning(checkpoints, counter.pid());
+    assertRuns();
+  }
+
+  @Test
+  void resumeWhoseRestoreHangsEndsAtItsDeadlineOrWhenItIsCancelled() throws Exception {
+    GpuCheckpoints telling =
+        tellingOf(checkpoints, machine.directory(), "restore").toBuilder()
+            .timeouts(Timeouts.builder().call(Duration.ofSeconds(3)).build())
+            .build();
+    Fault hang = Fault.in("cuCheckpointProcessRestore").after().hangs();
+    ResumeOptions within = ResumeOptions.builder().deadline(Duration.ofMillis(100)).build();
+    ResumeOptions until = ResumeOptions.builder().cancellation(cancellation).build();
+
+    CheckpointedProcess again = telling.process(counter.pid()).suspend();
+    machine.faults(hang);
+    Running cancelled = new Running(() -> again.resume(until));
+    begun.await();
+    cancellation.cancel();
+    assertInstanceOf(OperationCancelledException.class, cancelled.soon());
+    machine.clearFaults();
+    awaitRunning(telling, counter.pid());
+
+    CheckpointedProcess suspended = telling.process(counter.pid()).suspend();
+    machine.faults(hang);
+    Running late = new Running(() -> suspended.resume(within));
+    GpuCheckpointException ended = late.soon();
+    assertInstanceOf(OperationTimedOutException.class, ended);
+    String message = String.valueOf(ended.getMessage());
+    assertTrue(message.contains("within its deadline of 100 ms"), message);
+    assertTrue(message.contains("is brought back to running when"), message);
+    machine.clearFaults();
+    awaitRunning(telling, counter.pid());
     assertRuns();
   }
 

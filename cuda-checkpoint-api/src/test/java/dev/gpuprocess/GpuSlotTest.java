@@ -36,7 +36,6 @@ import java.time.Duration;
 import java.time.temporal.ChronoUnit;
 import java.util.List;
 import java.util.Objects;
-import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.ForkJoinPool;
@@ -206,7 +205,9 @@ record GpuSlotTest(
               ForkJoinPool.commonPool(), by -> slot.acquire(two.pid(), 0, FOREVER, by));
       assertTrue(Polling.until(PATIENCE, () -> find(slot, two).wanted()));
       assertTrue(turn.cancel(true));
-      assertThrows(CancellationException.class, turn::join);
+      assertInstanceOf(
+          OperationCancelledException.class,
+          assertThrows(CompletionException.class, turn::join).getCause());
       assertTrue(Polling.until(PATIENCE, () -> !find(slot, two).wanted()));
 
       Cancellation cancelled = new Cancellation();

@@ -35,7 +35,7 @@ final class HeldVerb implements AutoCloseable {
     return held;
   }
 
-  private static void await(CountDownLatch latch) {
+  static void await(CountDownLatch latch) {
     try {
       latch.await();
     } catch (InterruptedException e) {

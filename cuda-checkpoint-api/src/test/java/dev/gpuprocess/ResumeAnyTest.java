@@ -11,6 +11,7 @@ import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.OperationCancelledException;
+import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.error.ProcessUnfitException;
 import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.fixtures.Counter;
@@ -18,15 +19,22 @@ import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.fixtures.SimulatedGpu;
 import dev.gpuprocess.options.Cancellation;
+import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.options.SuspendOptions;
+import dev.gpuprocess.options.Timeouts;
 import java.time.Duration;
+import java.util.Collections;
+import java.util.List;
 import java.util.Optional;
+import java.util.concurrent.Callable;
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicReference;
@@ -45,6 +53,40 @@ record ResumeAnyTest(SimulatedDriver machine, GpuCheckpoints gpus, Counter count
     assertEquals(ProcessState.RUNNING, gpus.resume(counter.pid()).state());
     gpus.process(counter.pid()).suspend();
     assertEquals(ProcessState.RUNNING, gpus.resume(counter.pid()).state());
+    assertEquals(101, counter.increment());
+  }
+
+  @Test
+  void resume_byTwoThreadsAtATime_makesItRun() throws Exception {
+    ExecutorService executor = Executors.newFixedThreadPool(2);
+    try {
+      for (int round = 0; round < 20; round++) {
+        gpus.process(counter.pid()).suspend();
+        List<Callable<ProcessState>> two =
+            Collections.nCopies(2, () -> gpus.resume(counter.pid()).state());
+        for (Future<ProcessState> each : executor.invokeAll(two)) {
+          assertEquals(ProcessState.RUNNING, each.get());
+        }
+      }
+      assertEquals(101, counter.increment());
+    } finally {
+      executor.shutdownNow();
+    }
+  }
+
+  @Test
+  void resume_whileALongVerbIsAtWork_waitsForIt() throws Exception {
+    GpuCheckpoints impatient =
+        gpus.toBuilder().timeouts(Timeouts.builder().call(Duration.ofMillis(200)).build()).build();
+    try (HeldVerb other =
+        HeldVerb.start(gpus, there -> there.process(counter.pid()).suspend().resume())) {
+      CompletableFuture<RunningProcess> resumed =
+          CompletableFuture.supplyAsync(() -> impatient.resume(counter.pid()));
+      ResumeOptions soon = ResumeOptions.builder().deadline(Duration.ofMillis(1)).build();
+      assertThrows(OperationInProgressException.class, () -> impatient.resume(counter.pid(), soon));
+      other.letGo();
+      assertEquals(ProcessState.RUNNING, resumed.get(3, TimeUnit.MINUTES).state());
+    }
     assertEquals(101, counter.increment());
   }
 
@@ -120,6 +162,7 @@ record ResumeAnyTest(SimulatedDriver machine, GpuCheckpoints gpus, Counter count
     machine.faults(Fault.in("cuCheckpointProcessCheckpoint").hangs());
     ExecutorService executor = Executors.newSingleThreadExecutor();
     CountDownLatch begun = new CountDownLatch(1);
+    CountDownLatch mayEnd = new CountDownLatch(1);
     AtomicReference<Throwable> thrown = new AtomicReference<>();
     try {
       RunningProcess running = gpus.process(counter.pid());
@@ -132,13 +175,19 @@ record ResumeAnyTest(SimulatedDriver machine, GpuCheckpoints gpus, Counter count
                   return running.suspend(cancelledBy(by));
                 } catch (OperationCancelledException e) {
                   thrown.set(e);
+                  HeldVerb.await(mayEnd);
                   throw e;
                 }
               });
       assertTrue(begun.await(60, TimeUnit.SECONDS));
       assertTrue(future.cancel(true));
-      assertThrows(CancellationException.class, future::join);
       machine.clearFaults();
+      assertFalse(future.isDone(), "the verb has not ended");
+      mayEnd.countDown();
+      assertInstanceOf(
+          OperationCancelledException.class,
+          assertThrows(CompletionException.class, future::join).getCause());
+      assertFalse(future.cancel(true), "too late");
       executor.shutdown();
       assertTrue(executor.awaitTermination(60, TimeUnit.SECONDS));
       assertInstanceOf(OperationCancelledException.class, thrown.get());
@@ -166,6 +215,21 @@ record ResumeAnyTest(SimulatedDriver machine, GpuCheckpoints gpus, Counter count
     task.get().run();
     assertTrue(future.get().isCancelled());
     assertEquals(ProcessState.RUNNING, gpus.inspect(counter.pid()).state());
+    AtomicReference<CompletableFuture<String>> image = new AtomicReference<>();
+    image.set(
+        Cancellation.async(
+            task::set,
+            by -> {
+              assertTrue(image.get().cancel(true));
+              return "an image";
+            }));
+    task.get().run();
+    assertEquals("an image", image.get().join());
+    CompletableFuture<String> neverBegun = Cancellation.async(task::set, by -> "not run");
+    assertTrue(neverBegun.cancel(true));
+    assertTrue(neverBegun.isCancelled());
+    task.get().run();
+    assertThrows(CancellationException.class, neverBegun::join);
     assertEquals(101, counter.increment());
   }
 

@@ -5,8 +5,6 @@ import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Executor;
 import java.util.function.Function;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
 /**
  * Ends suspends, resumes, dumps, restores and copies of images early, from another thread. Set in
@@ -20,8 +18,6 @@ import org.slf4j.LoggerFactory;
  * call first waits for the listener.
  */
 public final class Cancellation {
-
-  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
   private final Set<Runnable> actions = new LinkedHashSet<>();
   private boolean cancelled;
@@ -39,10 +35,17 @@ public final class Cancellation {
   }
 
   /**
-   * Runs a verb on an executor. Cancelling the future cancels the verb, which then ends as its
-   * documentation says, in the background: until it has ended, other verbs on the process are
-   * refused. If the cancellation came too late for the verb, the state object that it returns is
-   * closed, which resumes a suspended process.
+   * Runs a verb on an executor. The future is done when the verb has ended, cancelled or not: other
+   * verbs may be used on the process then.
+   *
+   * <p>Cancelling the future cancels the verb, and returns at once; {@link
+   * CompletableFuture#isDone()} may be false for a while. A verb that has not begun never does, and
+   * the future is cancelled at once. A verb that ends early completes the future with its {@link
+   * dev.gpuprocess.error.OperationCancelledException}, which has the state of the process. If the
+   * cancellation came too late for the verb, a suspended or locked process that it returns is
+   * resumed by {@linkplain AutoCloseable#close() closing} it, and the future is completed with a
+   * {@link java.util.concurrent.CancellationException}; anything else that it returns, such as an
+   * image, completes the future as if it had not been cancelled.
    *
    * <pre>{@code
    * by -> process.suspend(SuspendOptions.builder().cancellation(by).build())
@@ -52,39 +55,13 @@ public final class Cancellation {
    * @param executor runs the verb, which blocks one of its threads
    * @param verb passes the cancellation on in its options
    * @return completed by the verb, or with what it throws
+   * @throws java.util.concurrent.RejectedExecutionException when the executor does not take the
+   *     verb; nothing was touched
    */
   public static <T> CompletableFuture<T> async(Executor executor, Function<Cancellation, T> verb) {
-    Cancellation cancellation = new Cancellation();
-    CompletableFuture<T> future = new CompletableFuture<>();
-    CompletableFuture<T> unused =
-        future.whenComplete(
-            (result, thrown) -> {
-              if (future.isCancelled()) {
-                cancellation.cancel();
-              }
-            });
-    executor.execute(
-        () -> {
-          if (!future.isDone()) {
-            try {
-              T result = verb.apply(cancellation);
-              if (!future.complete(result) && result instanceof AutoCloseable left) {
-                close(left);
-              }
-            } catch (Throwable e) {
-              future.completeExceptionally(e);
-            }
-          }
-        });
+    VerbFuture<T> future = new VerbFuture<>(verb);
+    executor.execute(future::run);
     return future;
-  }
-
-  private static void close(AutoCloseable left) {
-    try {
-      left.close();
-    } catch (Throwable e) {
-      LOG.warn("{} was left by a cancelled call, and cannot be closed", left, e);
-    }
   }
 
   /** {@return whether {@link #cancel} was called} */

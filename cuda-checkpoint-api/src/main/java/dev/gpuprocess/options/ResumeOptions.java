@@ -86,7 +86,16 @@ public final class ResumeOptions {
   }
 
   /**
-   * What ends the wait for memory, or the dump of the fallback image, early.
+   * The time of the whole operation.
+   *
+   * @return positive; by default longer than any operation
+   */
+  public Duration deadline() {
+    return set.deadline;
+  }
+
+  /**
+   * What ends the operation early.
    *
    * @return empty for nothing
    */
@@ -101,6 +110,7 @@ public final class ResumeOptions {
     private Duration waitForMemory = Duration.ZERO;
     private @Nullable Path fallbackImage;
     private @Nullable Map<GpuUuid, Long> needs;
+    private Duration deadline = Durations.LONGEST;
     private @Nullable Cancellation cancellation;
 
     private Builder() {}
@@ -169,8 +179,30 @@ public final class ResumeOptions {
     }
 
     /**
-     * Sets what ends the wait for memory, or the dump of the fallback image, early. The restore
-     * itself cannot be stopped.
+     * Sets the time of the whole operation. The wait for memory and the dump of the fallback image
+     * take no longer than this, and leave the process checkpointed. The driver's restore cannot be
+     * interrupted: when the deadline passes while it is under way, the caller gets {@link
+     * dev.gpuprocess.error.OperationTimedOutException}, the driver goes on, and the process is
+     * brought back to running when the restore returns. Other verbs on the process are refused
+     * until then. Each restore by the driver has {@link Timeouts#transfer()} as its limit, too; the
+     * wait for another verb on the process has {@link Timeouts#call()} alone.
+     *
+     * @param time {@code ChronoUnit.FOREVER.getDuration()}, the default, for no limit
+     * @return this builder
+     * @throws IllegalArgumentException unless it is positive
+     */
+    public Builder deadline(Duration time) {
+      this.deadline = Durations.positive("deadline", time);
+      return this;
+    }
+
+    /**
+     * Sets what ends the operation early. The wait for memory and the dump of the fallback image
+     * end at once, and leave the process checkpointed. The driver's restore cannot be interrupted:
+     * one that is under way has {@link Timeouts#call()} to end, after which the operation goes on
+     * as if it had not been cancelled. If the driver has not answered by then, the caller gets
+     * {@link dev.gpuprocess.error.OperationCancelledException}, and the process is brought back to
+     * running when the restore returns.
      *
      * @param by to be cancelled from another thread; none by default
      * @return this builder

@@ -154,8 +154,9 @@ public final class BoundedCall<T> {
    * Makes a call that may be given more time at its deadline.
    *
    * @param more returns the additional time, again and again; zero to abandon the call
+   * @throws TimeoutException when there is no more time; only then {@code late} is called
    */
-  static <T> T run(
+  public static <T> T run(
       Object about,
       String name,
       Duration deadline,
@@ -208,26 +209,33 @@ public final class BoundedCall<T> {
     ABANDONED.merge(about, change, (now, more) -> now + more == 0 ? null : now + more);
   }
 
-  private T await(Deadline deadline) throws TimeoutException {
-    try {
-      if (stop != null && !stop.await(answer, deadline.nanos())) {
-        throw new TimeoutException();
+  private T await(Deadline first) throws TimeoutException {
+    Deadline deadline = first;
+    while (true) {
+      try {
+        if (stop != null && !stop.await(answer, deadline.nanos())) {
+          throw new TimeoutException();
+        }
+        return await(answer, deadline);
+      } catch (TimeoutException e) {
+        Duration longer = more.get();
+        if (longer.isZero()) {
+          return abandon(e);
+        }
+        deadline = Deadline.after(longer);
       }
-      return await(answer, deadline);
-    } catch (TimeoutException e) {
-      Duration longer = more.get();
-      if (!longer.isZero()) {
-        return await(Deadline.after(longer));
-      }
-      // The first to complete the answer wins; the call may have returned just now.
-      count(about, 1);
-      event = AbandonedCallEvent.begun(name);
-      if (answer.completeExceptionally(e)) {
-        throw e;
-      }
-      count(about, -1);
-      return await(answer, deadline);
     }
+  }
+
+  /** Abandons the call, unless it has returned just now: the first to set the answer wins. */
+  private T abandon(TimeoutException why) throws TimeoutException {
+    count(about, 1);
+    event = AbandonedCallEvent.begun(name);
+    if (answer.completeExceptionally(why)) {
+      throw why;
+    }
+    count(about, -1);
+    return await(answer, Deadline.after(Duration.ZERO));
   }
 
   /** Waits for an answer. An interrupt does not shorten the wait; the flag stays set. */

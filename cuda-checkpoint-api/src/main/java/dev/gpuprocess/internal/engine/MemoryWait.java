@@ -89,7 +89,7 @@ public final class MemoryWait {
     this.waiting = members;
     this.isCurrent = isCurrent;
     this.options = options;
-    this.deadline = Deadline.after(options.waitForMemory());
+    this.deadline = Deadline.after(Durations.min(options.waitForMemory(), options.deadline()));
   }
 
   /** Begins the wait for one restore of a process whose locks the caller does not hold. */

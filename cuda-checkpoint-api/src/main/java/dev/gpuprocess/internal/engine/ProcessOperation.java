@@ -9,6 +9,7 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.NotCudaProcessException;
+import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.StaleStateException;
@@ -21,6 +22,7 @@ import dev.gpuprocess.internal.proc.Unreadable;
 import dev.gpuprocess.internal.reservation.Reservation;
 import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.internal.text.Printable;
+import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.internal.time.Durations;
 import java.time.Duration;
 import java.util.Map;
@@ -338,18 +340,44 @@ public final class ProcessOperation {
    *
    * @param reserved released here only by an abandoned call, when it returns
    */
-  void restore(Map<GpuUuid, GpuUuid> pairs, Reservation reserved) {
+  void restore(Map<GpuUuid, GpuUuid> pairs, Reservation reserved, RestoreLimit limit) {
     reservation = reserved;
-    CudaResult result = restoreOnce(pairs);
+    CudaResult result = restoreOnce(pairs, limit);
     if (result.equals(CudaResult.OPERATING_SYSTEM) && stateNow() == ProcessState.CHECKPOINTED) {
       LOG.warn("the driver answers {} to restore of {}: tried a second time", result, pid());
-      result = restoreOnce(pairs);
+      result = restoreOnce(pairs, limit);
     }
     requireReached("restore", result, ProcessState.LOCKED);
   }
 
-  private CudaResult restoreOnce(Map<GpuUuid, GpuUuid> pairs) {
-    return move("restore", transferDeadline(), () -> Resumption.restore(process, pairs), null);
+  private CudaResult restoreOnce(Map<GpuUuid, GpuUuid> pairs, RestoreLimit limit) {
+    Deadline transfer = Deadline.after(transferDeadline());
+    begin();
+    try {
+      return BoundedCall.run(
+          process.identity,
+          "restore " + pid(),
+          limit.slice(transfer),
+          () -> limit.slice(transfer),
+          () -> Resumption.restore(process, pairs),
+          (value, failed) -> endLate("restore", value, failed, true));
+    } catch (TimeoutException e) {
+      abandoned = true;
+      if (limit.isCancelled()) {
+        throw new OperationCancelledException(
+            "%s of process %s was cancelled, and the driver did not finish its restore within %s"
+                .formatted(verb, pid(), Printable.of(controlDeadline())),
+            failure(null, null));
+      }
+      if (limit.passed()) {
+        throw new OperationTimedOutException(
+            "%s of process %s did not end within its deadline of %s"
+                .formatted(verb, pid(), Printable.of(limit.total())),
+            failure(null, null),
+            e);
+      }
+      throw unanswered("restore", transferDeadline(), e);
+    }
   }
 
   public void unlock() {
@@ -381,17 +409,7 @@ public final class ProcessOperation {
 
   private CudaResult move(
       String function, Duration deadline, Supplier<CudaResult> call, @Nullable Stop stop) {
-    if (lock != null && !recorded) {
-      // Makes all older state objects stale, in every JVM, before the process moves.
-      lock.move()
-          .ifPresent(
-              move -> {
-                process.observeGeneration(move);
-                recorded = true;
-              });
-    }
-    moved = true;
-    reached = null;
+    begin();
     try {
       return BoundedCall.run(
           process.identity,
@@ -409,12 +427,31 @@ public final class ProcessOperation {
             " while the driver waited for GPU work in " + function,
             failure(null, null));
       }
-      throw new OperationTimedOutException(
-          "the driver did not answer %s on process %s within %s: the process may be stopped or its GPU hung; if the call returns later it is undone"
-              .formatted(function, pid(), Printable.of(deadline)),
-          failure(null, null),
-          e);
+      throw unanswered(function, deadline, e);
     }
+  }
+
+  private OperationTimedOutException unanswered(
+      String function, Duration deadline, TimeoutException e) {
+    return new OperationTimedOutException(
+        "the driver did not answer %s on process %s within %s: the process may be stopped or its GPU hung"
+            .formatted(function, pid(), Printable.of(deadline)),
+        failure(null, null),
+        e);
+  }
+
+  /** Makes all older state objects stale before the first move, in every JVM. */
+  private void begin() {
+    if (lock != null && !recorded) {
+      lock.move()
+          .ifPresent(
+              move -> {
+                process.observeGeneration(move);
+                recorded = true;
+              });
+    }
+    moved = true;
+    reached = null;
   }
 
   /**

@@ -43,22 +43,35 @@ public final class Resumption {
   private final List<ProcessOperation> members;
   private final ResumeOptions options;
   private final boolean waits;
+  private final RestoreLimit limit;
   private boolean includesPoisoned;
 
-  private Resumption(List<ProcessOperation> members, ResumeOptions options, boolean waits) {
+  private Resumption(
+      List<ProcessOperation> members, ResumeOptions options, boolean waits, RestoreLimit limit) {
     this.members = List.copyOf(members);
     this.options = options;
     this.waits = waits;
+    this.limit = limit;
   }
 
   /** Creates one that is refused when GPU memory is missing; its caller waits, without the lock. */
-  public Resumption(List<ProcessOperation> members, ResumeOptions options) {
-    this(members, options, false);
+  public Resumption(List<ProcessOperation> members, ResumeOptions options, RestoreLimit limit) {
+    this(members, options, false, limit);
   }
 
   /** Creates one that waits for GPU memory as long as closing does, with the lock held. */
   public static Resumption patient(EngineContext context, List<ProcessOperation> members) {
-    return new Resumption(members, MemoryWait.asWhenClosing(context.timeouts()), true);
+    return new Resumption(
+        members,
+        MemoryWait.asWhenClosing(context.timeouts()),
+        true,
+        RestoreLimit.none(context.timeouts()));
+  }
+
+  /** Creates one with default options and no limit of its own. */
+  public static Resumption unlimited(EngineContext context, List<ProcessOperation> members) {
+    return new Resumption(
+        members, ResumeOptions.ofDefaults(), RestoreLimit.none(context.timeouts()));
   }
 
   /** Includes processes that an earlier restore has poisoned. */
@@ -227,7 +240,7 @@ public final class Resumption {
       ProcessOperation member, Map<GpuUuid, GpuUuid> pairs, Reservation reservation) {
     TrackedProcess process = member.process();
     GpuUsage held = options.needs().map(GpuUsage::stated).orElse(process.held());
-    Runnable restore = () -> member.restore(pairs, reservation);
+    Runnable restore = () -> member.restore(pairs, reservation, limit);
     member
         .steps()
         .runNoted("restore", held.bytes(), () -> restored(process, held.bytes(), restore));

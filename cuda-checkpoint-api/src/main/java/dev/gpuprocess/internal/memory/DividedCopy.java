@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.memory;
 
+import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.internal.pool.PreparedMemory;
 import dev.gpuprocess.internal.proc.ControlGroup;
@@ -74,7 +75,7 @@ public final class DividedCopy {
     String note = "";
     try {
       call.run();
-    } catch (OperationTimedOutException e) {
+    } catch (OperationTimedOutException | OperationCancelledException e) {
       answered = false; // the hook cannot be removed from a process that hangs
       throw e;
     } finally {
