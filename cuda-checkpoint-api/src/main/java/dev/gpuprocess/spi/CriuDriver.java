@@ -51,9 +51,9 @@ public interface CriuDriver {
   }
 
   /**
-   * Tells whether a restore by this driver can take {@linkplain
-   * dev.gpuprocess.options.CriuOptions#inheritedDescriptors() descriptors of this JVM}. A dump
-   * makes images that need it only where it can.
+   * Returns whether a restore by this driver can take descriptors of this JVM ({@link
+   * dev.gpuprocess.options.CriuSwitch#INHERIT_FD}). A dump makes images that need them only if it
+   * can.
    *
    * @return false when it cannot, or when this driver cannot tell
    */
