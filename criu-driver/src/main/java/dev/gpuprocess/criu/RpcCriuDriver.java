@@ -36,8 +36,8 @@ import java.util.List;
  * The two differ in this:
  *
  * <ul>
- *   <li>Through a command, {@link dev.gpuprocess.options.CriuOptions#inheritedDescriptors()} and
- *       {@link RestoreRequest#asChild()} are refused with {@link
+ *   <li>Through a command, {@link dev.gpuprocess.options.CriuSwitch#INHERIT_FD} and {@link
+ *       RestoreRequest#asChild()} are refused with {@link
  *       dev.gpuprocess.error.FixAndRetryException} and reason UNSUPPORTED_OPTION: sudo passes on no
  *       descriptors but the standard ones, the first of which is the socket, and stays between CRIU
  *       and this JVM.
@@ -137,7 +137,7 @@ public final class RpcCriuDriver implements CriuDriver {
   /**
    * Records the CPU of this machine, so that another machine can check whether its own is
    * compatible ({@code criu cpuinfo dump}). A dump with a {@link
-   * dev.gpuprocess.options.CriuOptions#cpuCheck()} does this too.
+   * dev.gpuprocess.options.CriuSwitch#CPU_CAP} does this too.
    *
    * @param images an existing directory to write to, such as one with images made here
    * @throws dev.gpuprocess.error.ImageException with reason DIRECTORY if it cannot be written to
