@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.RequiresCriu;
 import dev.gpuprocess.contract.RequiresRoot;
+import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.Fate;
@@ -17,6 +18,7 @@ import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.report.Finding;
 import dev.gpuprocess.report.ProcessIdentity;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.EnumSet;
 import java.util.List;
@@ -202,6 +204,87 @@ class RestorableTreeTest {
       Workload.await(() -> !ofChild.isAlive(), "the child to get its signal");
     } finally {
       endAll(root);
+    }
+  }
+
+  private static Finding onlyProblem(Workload tree) {
+    List<Finding> problems = problems(tree);
+    assertEquals(1, problems.size(), problems::toString);
+    return problems.get(0);
+  }
+
+  /** CRIU reads each line of {@code /proc/PID/status} into a page. */
+  @Test
+  void processInManyGroups_isRefusedWithTheTrueCause() {
+    String program =
+        "$( = $) = '0 ' . join(' ', 20000 .. 20000 + %d - 1); open my $f, '>', '%s'; sleep 1000 while 1";
+    Path few = directory.resolve("few");
+    Path many = directory.resolve("many");
+    try (Workload most = Workload.of("setsid", "perl", "-e", program.formatted(681, few));
+        Workload more = Workload.of("setsid", "perl", "-e", program.formatted(682, many))) {
+      Workload.await(() -> Files.exists(few) && Files.exists(many), "the processes");
+      assertEquals(List.of(), problems(most));
+      assertTrue(onlyProblem(more).cure().contains("fewer groups"));
+      DumpDirectories site = DumpDirectories.in(directory.resolve("site"), new RpcCriuDriver());
+      CriuException e =
+          assertThrows(
+              CriuException.class, () -> site.dump(more.identity(), DumpOptions.ofDefaults()));
+      assertTrue(String.valueOf(e.getMessage()).contains("fewer groups"), e::toString);
+      assertTrue(more.identity().isAlive());
+    }
+  }
+
+  @Test
+  void fileBelowALaterMount_isNamedAsHidden() {
+    Path ready = directory.resolve("ready");
+    String script =
+        "mkdir %1$s/d; exec 7>%1$s/d/file; mount -t tmpfs over %1$s/d; : >%2$s; exec sleep 1000";
+    try (Workload root =
+        Workload.of(
+            "setsid",
+            "unshare",
+            "--mount",
+            "sh",
+            "-ec",
+            "exec </dev/null >/dev/null 2>&1; " + script.formatted(directory, ready))) {
+      Workload.await(() -> Files.exists(ready), "the mount");
+      Finding problem = onlyProblem(root);
+      assertTrue(
+          problem.what().contains(directory + "/d/file is hidden by a later mount"),
+          problem::toString);
+    }
+  }
+
+  /** What batch systems set: CRIU would die of SIGXFSZ. */
+  @Test
+  void limitOfFileSizes_isRaisedForCriu() throws Exception {
+    TestJvm.assertEndsSaying(
+        "all right",
+        TestJvm.commandBy(
+            List.of("sh", "-ec", "ulimit -S -f 2048; exec \"$0\" \"$@\""),
+            SmallFiles.class,
+            directory.toString()));
+  }
+
+  /** A controller whose files may have a MiB. */
+  static final class SmallFiles {
+
+    private SmallFiles() {}
+
+    /**
+     * Dumps a process with more.
+     *
+     * @param args a directory
+     */
+    public static void main(String[] args) {
+      Path directory = Path.of(args[0]);
+      try (Workload workload = Workload.counter(directory, 8)) {
+        DumpDirectories site = DumpDirectories.in(directory.resolve("site"), new RpcCriuDriver());
+        site.dump(workload.identity(), DumpDirectories.backup().build());
+        workload.assertGoesOn();
+      }
+      System.out.println("all right");
+      System.exit(0);
     }
   }
 }

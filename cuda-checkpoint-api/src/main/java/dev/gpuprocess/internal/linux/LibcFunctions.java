@@ -111,6 +111,8 @@ public interface LibcFunctions {
 
   int unshare(int what);
 
+  int prlimit(int pid, int resource, @In long @Nullable [] limit, @Out long[] before);
+
   int sched_setaffinity(int task, long bytes, @In byte[] mask);
 
   long ptrace(long request, long task, long address, long data);

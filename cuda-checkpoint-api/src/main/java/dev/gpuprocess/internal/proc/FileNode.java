@@ -114,11 +114,24 @@ public record FileNode(
 
   /** Returns the major number of the device. */
   public int major() {
-    return (int) ((number >> 8 & 0xfff) | (number >> 32 & ~0xfff));
+    return major(number);
   }
 
   /** Returns the minor number of the device. */
   public int minor() {
+    return minor(number);
+  }
+
+  /** Returns the numbers of the file system as {@code mountinfo} has them, such as 254:0. */
+  public String fileSystem() {
+    return major(device) + ":" + minor(device);
+  }
+
+  private static int major(long number) {
+    return (int) ((number >> 8 & 0xfff) | (number >> 32 & ~0xfff));
+  }
+
+  private static int minor(long number) {
     return (int) ((number & 0xff) | (number >> 12 & ~0xff));
   }
 }

@@ -3,8 +3,10 @@ package dev.gpuprocess.internal.proc;
 import dev.gpuprocess.internal.text.NativePath;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Optional;
+import java.util.Set;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
@@ -20,6 +22,7 @@ import java.util.regex.Pattern;
 public record Mount(String device, String root, Path point, String type, String options) {
 
   private static final Pattern ESCAPED = Pattern.compile("\\\\([0-7]{3})");
+  private static final Pattern ID = Pattern.compile("(\\d{1,9}) ");
   private static final String SEPARATOR = " - ";
   private static final int DEVICE = 2;
   private static final int ROOT = 3;
@@ -29,6 +32,20 @@ public record Mount(String device, String root, Path point, String type, String 
   /** Reads the mounts of a process; a later mount covers the earlier ones at its point. */
   public static List<Mount> of(long pid) {
     return in(ProcFs.file(pid, "mountinfo"));
+  }
+
+  /** Reads the ids of the mounts of a process, as {@code mnt_id} in an fdinfo has them. */
+  public static Set<Integer> ids(long pid) {
+    Set<Integer> ids = new HashSet<>();
+    ProcFile.lines(
+        ProcFs.file(pid, "mountinfo"),
+        line -> {
+          Matcher id = ID.matcher(line);
+          if (id.lookingAt()) {
+            ids.add(Integer.valueOf(id.group(1)));
+          }
+        });
+    return ids;
   }
 
   /** Reads the mounts of this process. */

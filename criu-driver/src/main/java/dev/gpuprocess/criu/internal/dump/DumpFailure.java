@@ -35,9 +35,11 @@ final class DumpFailure {
 
   private static final Logger LOG = LoggerFactory.getLogger(DumpFailure.class);
 
+  /** CRIU's errors when it cannot trace a task. */
+  private static final List<String> TRACING = List.of("SEIZE", "seize", "ptrace", "trace");
+
   private final DumpOptions options;
   private final ProcessIdentity root;
-  private final boolean loadsPlugin;
   private final String subject;
   private final DumpStages stages;
   private final CriuResult result;
@@ -46,7 +48,6 @@ final class DumpFailure {
   DumpFailure(DumpRequest request, String subject, DumpStages stages, CriuResult result, Path log) {
     this.options = request.options();
     this.root = request.process();
-    this.loadsPlugin = request.plugin() != null;
     this.subject = subject;
     this.stages = stages;
     this.result = result;
@@ -203,10 +204,15 @@ final class DumpFailure {
 
   /** Returns whether CRIU could not stop the root, by its log if the errno is missing. */
   private boolean neverStopped(CriuFailureBuilder builder) {
-    if (loadsPlugin && !builder.errors().isEmpty()) {
-      return false; // CRIU failed to load the plugin, which it does before it stops the tree
+    if (!builder.errors().isEmpty()
+        && builder.errors().stream().noneMatch(DumpFailure::isOfTracing)) {
+      return false; // such as a plugin that it failed to load, or a file that it failed to read
     }
     return builder.criu().logTail().contains("Unable to detach from " + root.pid() + ":");
+  }
+
+  private static boolean isOfTracing(String error) {
+    return TRACING.stream().anyMatch(error::contains);
   }
 
   private Optional<GpuCheckpointException> unsupported(

@@ -149,11 +149,7 @@ final class UnsupportedResources {
     Matcher found = NO_MOUNT.matcher(error);
     return found.find()
         ? Optional.of(
-            new UnsupportedResource(
-                pid,
-                "descriptor " + found.group(2),
-                found.group(3),
-                "CriuOptions.external(External.file(%s, inode))".formatted(found.group(1))))
+            new UnsupportedResource(pid, "descriptor " + found.group(2), found.group(3), null))
         : Optional.empty();
   }
 

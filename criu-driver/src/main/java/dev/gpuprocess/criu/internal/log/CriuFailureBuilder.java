@@ -14,6 +14,7 @@ import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.RetryLaterException;
 import dev.gpuprocess.internal.linux.CurrentUser;
 import dev.gpuprocess.internal.linux.ExitStatus;
+import dev.gpuprocess.internal.linux.FileSizeLimit;
 import dev.gpuprocess.internal.text.Printable;
 import java.io.IOException;
 import java.nio.file.Path;
@@ -36,6 +37,9 @@ public final class CriuFailureBuilder {
 
   /** CRIU's message when it lacks capabilities. */
   private static final String NO_RIGHTS = "needs to have the CAP_";
+
+  private static final String RAISE =
+      "raise the hard limit of the JVM (ulimit -f unlimited, LimitFSIZE=infinity of systemd)";
 
   private static final Pattern CAPABILITY = Pattern.compile("CAP_[A-Z_]+");
 
@@ -217,7 +221,9 @@ public final class CriuFailureBuilder {
               message(
                   outcome,
                   reason(),
-                  hint().orElse("try again, and report it to CRIU if it happens again")),
+                  result.exit().signal() == FileSizeLimit.SIGXFSZ
+                      ? RAISE
+                      : hint().orElse("try again, and report it to CRIU if it happens again")),
               failure(outcome),
               criu(),
               result.exit().signal()));

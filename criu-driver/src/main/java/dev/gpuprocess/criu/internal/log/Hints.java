@@ -27,6 +27,10 @@ public final class Hints {
               "CRIU dumps at most 1024 pipes per tree: let the processes close some first"),
           Map.entry("ptables", "install iptables, or set CriuOptions.networkLock(NFTABLES)"),
           Map.entry(
+              "bfd buffer is too small",
+              "CRIU cannot read a line of /proc that is longer than a page, as of a process in more than"
+                  + " some 680 groups: start the process in fewer groups"),
+          Map.entry(
               "Can't get rlimit",
               "give CRIU CAP_SYS_RESOURCE, which it needs for other users' processes"),
           Map.entry("task interruption, aborting", STOPPED),
@@ -34,6 +38,10 @@ public final class Hints {
 
   private static final List<Map.Entry<String, String>> RESTORE =
       List.of(
+          Map.entry(
+              "service_fd_base",
+              "CRIU may open too few files: raise the hard limit of the JVM to 1024 or more (ulimit -n,"
+                  + " LimitNOFILE of systemd), as it counts for CRIU too"),
           Map.entry(
               "has bad size",
               "the file has changed since the dump: put the old version back, or restore a newer image"),

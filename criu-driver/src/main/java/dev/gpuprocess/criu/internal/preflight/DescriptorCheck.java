@@ -36,6 +36,7 @@ final class DescriptorCheck {
 
   private final WorkLimit limit;
   private final RemovedFileCheck removed;
+  private final MountCheck mounts;
   private final LockCheck locks;
   private final SocketCheck sockets;
   private final PipeCheck pipes;
@@ -52,6 +53,7 @@ final class DescriptorCheck {
     this.findings = findings;
     this.limit = limit;
     this.removed = removed;
+    this.mounts = new MountCheck(findings, tree);
     this.locks = new LockCheck(findings, options);
     this.sockets = new SocketCheck(findings, options, tree);
     this.pipes = new PipeCheck(findings, options, tree);
@@ -89,7 +91,12 @@ final class DescriptorCheck {
 
   private void lookAtFile(ResourceRef place, String target, FileNode node) {
     if (node.isCharacterDevice()) {
-      if (!terminals.look(place, node) && !Devices.isDumped(node)) {
+      if (terminals.look(place, node)) {
+        return;
+      }
+      if (Devices.isDumped(node)) {
+        lookAtMount(place, target, node);
+      } else {
         Devices.refuse(findings, place, target, node);
       }
     } else if (node.isBlockDevice()) {
@@ -101,8 +108,15 @@ final class DescriptorCheck {
       findings.problem(
           place, target, "is a POSIX message queue, which CRIU does not dump", "close it first");
     } else {
+      lookAtMount(place, target, node);
       removed.look(place, target, node);
       locks.look(place, target, node);
+    }
+  }
+
+  private void lookAtMount(ResourceRef place, String target, FileNode node) {
+    if (!removed.isExternal(node)) {
+      mounts.look(place, target, node);
     }
   }
 

@@ -1,9 +1,12 @@
 package dev.gpuprocess.criu.internal.preflight;
 
+import dev.gpuprocess.internal.linux.FileSizeLimit;
+import dev.gpuprocess.internal.linux.NativeCallException;
 import dev.gpuprocess.internal.proc.Capabilities;
 import dev.gpuprocess.internal.proc.Capabilities.Capability;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcessUnreadableException;
+import dev.gpuprocess.internal.text.Bytes;
 import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.report.Finding;
@@ -51,6 +54,7 @@ public final class Preflight {
     Preflight preflight = new Preflight(root, options);
     if (ourRights) {
       preflight.lookAtRights();
+      preflight.lookAtFileSize();
     }
     return preflight.look();
   }
@@ -65,6 +69,25 @@ public final class Preflight {
           "CRIU started from here has neither CAP_SYS_ADMIN nor CAP_CHECKPOINT_RESTORE, unless its"
               + " program file grants them",
           "run as root, or with one of these capabilities");
+    }
+  }
+
+  /** CRIU writes the memory of a process into one file. */
+  private void lookAtFileSize() {
+    try {
+      long largest = FileSizeLimit.ofChildren();
+      for (int pid : largest == Long.MAX_VALUE ? List.<Integer>of() : tree) {
+        if (ProcFs.anonymousBytes(pid) > largest) {
+          findings.problem(
+              new ResourceRef(pid, "memory", Bytes.text(ProcFs.anonymousBytes(pid))),
+              "its memory",
+              "is more than the %s that this JVM and CRIU may write into a file (RLIMIT_FSIZE)"
+                  .formatted(Bytes.text(largest)),
+              "raise the hard limit of the JVM (ulimit -f unlimited, LimitFSIZE=infinity of systemd)");
+        }
+      }
+    } catch (NativeCallException e) {
+      findings.add(Severity.WARNING, "limits", "cannot be read", String.valueOf(e.getMessage()));
     }
   }
 

@@ -41,7 +41,7 @@ final class RemovedFileCheck {
   }
 
   /** The mount is not compared: what matters is that this file has been declared external. */
-  private boolean isExternal(FileNode node) {
+  boolean isExternal(FileNode node) {
     String end = ":" + Long.toHexString(node.inode()) + "]";
     return options.criu().get(CriuSwitch.EXTERNAL).stream()
         .anyMatch(each -> each.text().startsWith("file[") && each.text().endsWith(end));

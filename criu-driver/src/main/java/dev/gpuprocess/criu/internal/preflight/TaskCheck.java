@@ -18,6 +18,11 @@ final class TaskCheck {
 
   private static final String MEMFD = "/memfd:";
 
+  private static final String GROUPS_FIELD = "Groups:\t";
+
+  /** The buffer of CRIU, a page. */
+  private static final int LONGEST_LINE = 4096;
+
   private final FindingCollector findings;
   private final ProcessIdentity root;
   private final List<Integer> tree;
@@ -55,6 +60,7 @@ final class TaskCheck {
     }
     lookAtFirstThread(pid);
     lookAtProgram(pid);
+    lookAtGroups(pid);
     lookAtTracers(pid);
   }
 
@@ -110,6 +116,18 @@ final class TaskCheck {
   private static boolean isFirstOfPidNamespace(long pid) {
     String[] pids = ProcFs.status(pid).getOrDefault("NSpid", "").split("\\s+");
     return pids.length > 1 && pids[pids.length - 1].equals("1");
+  }
+
+  /** CRIU reads {@code /proc/PID/status} through a buffer that must have each line in whole. */
+  private void lookAtGroups(int pid) {
+    String groups = ProcFs.status(pid).getOrDefault("Groups", "");
+    if (GROUPS_FIELD.length() + groups.length() + 2 > LONGEST_LINE) {
+      findings.problem(
+          new ResourceRef(pid, "groups", Integer.toString(groups.split(" ").length)),
+          "its supplementary groups",
+          "are more than CRIU can read, about 680 of five digits",
+          "start the process in fewer groups, such as with setpriv --groups");
+    }
   }
 
   private void lookAtSession(int pid) {

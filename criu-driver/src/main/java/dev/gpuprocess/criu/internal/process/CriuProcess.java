@@ -6,6 +6,7 @@ import dev.gpuprocess.criu.internal.linux.ChildProcess;
 import dev.gpuprocess.criu.internal.linux.TailBuffer;
 import dev.gpuprocess.internal.linux.ChildStart;
 import dev.gpuprocess.internal.linux.ExitStatus;
+import dev.gpuprocess.internal.linux.FileSizeLimit;
 import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.internal.linux.NativeCallException;
 import dev.gpuprocess.internal.linux.Packet;
@@ -98,6 +99,7 @@ public final class CriuProcess implements AutoCloseable {
       ChildProcess child = spawn(command.withReadableFiles(), sockets[1], pipe[1], inherited);
       started = true;
       LOG.debug("started {} as {}", command, child.pid());
+      raiseLimits(command, child);
       return new CriuProcess(command, errand, child, sockets[0], pipe[0]);
     } finally {
       Libc.close(sockets[1]);
@@ -105,6 +107,17 @@ public final class CriuProcess implements AutoCloseable {
       if (!started) {
         Libc.close(sockets[0]);
         Libc.close(pipe[0]);
+      }
+    }
+  }
+
+  /** A batch system may limit the size of files, and CRIU would be killed when it exceeds that. */
+  private static void raiseLimits(CriuCommand command, ChildProcess child) {
+    if (command.direct()) {
+      try {
+        FileSizeLimit.raise(child.pid());
+      } catch (NativeCallException e) {
+        LOG.debug("the limits of {} stay", child.pid(), e);
       }
     }
   }
