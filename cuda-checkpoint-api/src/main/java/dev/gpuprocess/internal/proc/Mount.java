@@ -38,7 +38,7 @@ public record Mount(String device, String root, Path point, String type, String 
   public static Set<Integer> ids(long pid) {
     Set<Integer> ids = new HashSet<>();
     ProcFile.lines(
-        ProcFs.file(pid, "mountinfo"),
+        ProcFs.alive(pid).resolve("mountinfo"),
         line -> {
           Matcher id = ID.matcher(line);
           if (id.lookingAt()) {
