@@ -1,33 +1,33 @@
 package dev.gpuprocess.examples.cookbook;
 
-import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.MachineUnfitException;
 import dev.gpuprocess.error.ProcessUnfitException;
 import dev.gpuprocess.error.RetryLaterException;
-import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.options.ResumeOptions;
+import dev.gpuprocess.options.SuspendOptions;
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.LinkedHashSet;
 import java.util.List;
-import java.util.Optional;
 import java.util.Set;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 // [start:scheduler]
-/** Takes batch jobs off the GPU while an urgent job runs. May be used from any thread. */
+/** Takes batch jobs off the GPU while urgent jobs run. May be used from any thread. */
 public final class PreemptingScheduler {
 
   private static final Logger LOG = LoggerFactory.getLogger(PreemptingScheduler.class);
 
   private final GpuCheckpoints gpus;
   private final Duration memoryWait;
+
+  // The monitor guards these fields. It is not held during a verb or an urgent job.
   private final Set<Long> batch = new LinkedHashSet<>();
-  private final List<CheckpointedProcess> waiting = new ArrayList<>();
+  private final Set<Long> waiting = new LinkedHashSet<>();
+  private int urgentJobs;
   private boolean cordoned;
 
   public PreemptingScheduler(GpuCheckpoints gpus, Duration memoryWait) {
@@ -39,22 +39,31 @@ public final class PreemptingScheduler {
     batch.add(pid);
   }
 
-  /** Runs an urgent job. The batch jobs continue afterwards, also when it throws. */
-  public synchronized void runUrgent(Runnable urgent) {
-    List<CheckpointedProcess> suspended = new ArrayList<>();
+  /** Runs an urgent job. The batch jobs continue after the last one, also when it throws. */
+  public void runUrgent(Runnable urgent) {
     try {
-      for (long pid : List.copyOf(batch)) {
-        suspend(pid).ifPresent(suspended::add);
-      }
+      begin().forEach(this::suspend);
       urgent.run();
     } finally {
-      suspended.forEach(this::resume);
+      end();
+      resumeWaiting();
     }
   }
 
-  private Optional<CheckpointedProcess> suspend(long pid) {
+  private synchronized List<Long> begin() {
+    urgentJobs++;
+    return List.copyOf(batch);
+  }
+
+  private synchronized void end() {
+    urgentJobs--;
+  }
+
+  private void suspend(long pid) {
     try {
-      return Optional.of(gpus.process(pid).suspend());
+      // It waits while the thread of another urgent job works on the batch job.
+      gpus.suspend(pid, SuspendOptions.builder().deadline(Duration.ofMinutes(1)).build());
+      addWaiting(pid);
     } catch (RetryLaterException e) {
       // The kernels did not finish in time, or another controller works on the job.
       LOG.info("left on the GPU for now: {}", e.getMessage());
@@ -64,36 +73,54 @@ public final class PreemptingScheduler {
     } catch (ProcessUnfitException e) {
       // The job has ended, or uses memory that the driver cannot checkpoint: do not try again.
       LOG.warn("removed from the batch jobs: {}", e.getMessage());
-      batch.remove(pid);
+      remove(pid);
     } catch (MachineUnfitException e) {
       // No process of this machine can be suspended: the driver is too old, for instance.
-      cordoned = true;
+      cordon();
       throw e;
-    }
-    return Optional.empty();
-  }
-
-  private void resume(CheckpointedProcess job) {
-    try {
-      // The process that used the GPU may take a moment to release its memory.
-      job.resume(ResumeOptions.builder().waitForMemory(memoryWait).build());
-    } catch (StaleStateException e) {
-      LOG.info("another controller has moved the job: {}", e.getMessage());
-    } catch (ProcessUnfitException e) {
-      LOG.warn("lost: {}", e.getMessage());
-      batch.remove((long) job.pid());
-    } catch (GpuCheckpointException e) {
-      // Too little memory is free, or something has to be fixed first. The job stays suspended.
-      LOG.warn("still suspended: {}", e.getMessage());
-      waiting.add(job);
     }
   }
 
   /** Tries to resume the waiting jobs. Call it when GPU memory was freed, or every minute. */
-  public synchronized void resumeWaiting() {
-    List<CheckpointedProcess> again = List.copyOf(waiting);
-    waiting.clear();
-    again.forEach(this::resume);
+  public void resumeWaiting() {
+    for (long pid : resumable()) {
+      resume(pid);
+    }
+  }
+
+  private synchronized List<Long> resumable() {
+    return urgentJobs > 0 ? List.of() : List.copyOf(waiting);
+  }
+
+  private void resume(long pid) {
+    try {
+      // The process that used the GPU may take a moment to release its memory.
+      gpus.resume(pid, ResumeOptions.builder().waitForMemory(memoryWait).build());
+      removeWaiting(pid);
+    } catch (ProcessUnfitException e) {
+      LOG.warn("lost: {}", e.getMessage());
+      remove(pid);
+    } catch (GpuCheckpointException e) {
+      // Too little memory is free, or something has to be fixed first. The job stays suspended.
+      LOG.warn("still suspended: {}", e.getMessage());
+    }
+  }
+
+  private synchronized void addWaiting(long pid) {
+    waiting.add(pid);
+  }
+
+  private synchronized void removeWaiting(long pid) {
+    waiting.remove(pid);
+  }
+
+  private synchronized void remove(long pid) {
+    batch.remove(pid);
+    waiting.remove(pid);
+  }
+
+  private synchronized void cordon() {
+    cordoned = true;
   }
 
   public synchronized int waiting() {

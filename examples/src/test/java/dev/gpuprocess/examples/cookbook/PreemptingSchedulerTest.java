@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.fixtures.Counter;
@@ -14,6 +15,8 @@ import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.fixtures.SimulatedGpu;
 import java.time.Duration;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
@@ -69,6 +72,18 @@ class PreemptingSchedulerTest {
       scheduler.resumeWaiting();
     }
     assertEquals(0, scheduler.waiting());
+    assertEquals(102, job.increment());
+  }
+
+  @Test
+  void otherThreadsUseItWhileAnUrgentJobRuns() {
+    scheduler.runUrgent(
+        () -> {
+          CompletableFuture.runAsync(() -> scheduler.runUrgent(() -> {}))
+              .orTimeout(3, TimeUnit.MINUTES)
+              .join();
+          assertInstanceOf(CheckpointedProcess.class, gpus.inspect(job.pid()));
+        });
     assertEquals(102, job.increment());
   }
 
