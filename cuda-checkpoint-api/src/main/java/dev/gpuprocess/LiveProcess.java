@@ -25,7 +25,10 @@ import java.util.function.Supplier;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
-/** What the objects of all states have in common. */
+/**
+ * What the objects of all states have in common. Its public methods are not final, so that the
+ * compiler declares them in the public types as well, where reflection can call them.
+ */
 abstract class LiveProcess {
 
   private static final Set<ProcessState> SETTLED =
@@ -87,7 +90,7 @@ abstract class LiveProcess {
    *
    * @return pid and start time
    */
-  public final ProcessIdentity identity() {
+  public ProcessIdentity identity() {
     return self.tree().root;
   }
 
@@ -96,7 +99,7 @@ abstract class LiveProcess {
    *
    * @return the root first if it is one, parents before children
    */
-  public final List<ProcessMember> members() {
+  public List<ProcessMember> members() {
     Optional<GpuReading> reading = self.tree().context.inventory().read();
     return self.tree().members().stream()
         .filter(each -> each.identity.isAlive())
@@ -114,7 +117,7 @@ abstract class LiveProcess {
   }
 
   /** Returns the label that the journal has of a member. */
-  public final Optional<String> label() {
+  public Optional<String> label() {
     return self.tree().members().stream()
         .flatMap(member -> Stream.ofNullable(member.label()))
         .findFirst();
@@ -125,7 +128,7 @@ abstract class LiveProcess {
    *
    * @return false when the time is up
    */
-  public final boolean awaitExit(Duration limit) {
+  public boolean awaitExit(Duration limit) {
     return Polling.until(Durations.notNegative("limit", limit), () -> !identity().isAlive());
   }
 
@@ -134,7 +137,7 @@ abstract class LiveProcess {
    *
    * @return the state that the driver gives such a process
    */
-  public final ProcessState state() {
+  public ProcessState state() {
     return state;
   }
 
@@ -143,7 +146,7 @@ abstract class LiveProcess {
    *
    * @return the steps with their durations and bytes
    */
-  public final List<Step> steps() {
+  public List<Step> steps() {
     return self.steps();
   }
 
@@ -172,7 +175,7 @@ abstract class LiveProcess {
   }
 
   @Override
-  public final String toString() {
+  public String toString() {
     int members = self.tree().members().size();
     return "process "
         + identity().pid()

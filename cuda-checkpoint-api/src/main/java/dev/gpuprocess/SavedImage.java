@@ -21,8 +21,11 @@ import java.util.List;
 import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
-/** What the images of both kinds of processes have in common. */
-abstract sealed class SavedImage permits ProcessImage, AmdImage {
+/**
+ * An image of a process tree: a directory with CRIU's files, the GPU memory and a manifest.
+ * Immutable; may be used from any thread.
+ */
+public abstract sealed class SavedImage permits ProcessImage, AmdImage {
 
   final EngineContext context;
   final ImageDirectory directory;

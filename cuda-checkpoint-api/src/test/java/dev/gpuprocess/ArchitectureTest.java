@@ -38,6 +38,11 @@ class ArchitectureTest {
   }
 
   @Test
+  void publicMethodsAreOfPublicTypes() throws IOException {
+    HOUSE.requireCallableMethods();
+  }
+
+  @Test
   void packagesFormNoCycles() {
     HOUSE.requireNoCycles();
   }

@@ -24,6 +24,11 @@ class ArchitectureTest {
   }
 
   @Test
+  void publicMethodsAreOfPublicTypes() throws IOException {
+    HOUSE.requireCallableMethods();
+  }
+
+  @Test
   void packagesFormNoCycles() {
     HOUSE.requireNoCycles();
   }

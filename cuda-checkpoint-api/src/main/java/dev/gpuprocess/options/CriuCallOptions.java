@@ -7,7 +7,7 @@ import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
 
 /** What dumps and restores have in common. Immutable. */
-abstract sealed class CriuCallOptions permits DumpOptions, RestoreOptions {
+public abstract sealed class CriuCallOptions permits DumpOptions, RestoreOptions {
 
   private final Builder<?> set;
 
@@ -40,7 +40,7 @@ abstract sealed class CriuCallOptions permits DumpOptions, RestoreOptions {
    *
    * @param <B> the builder's own type
    */
-  abstract static sealed class Builder<B extends Builder<B>> extends OptionsBuilder<B>
+  public abstract static sealed class Builder<B extends Builder<B>> extends OptionsBuilder<B>
       permits DumpOptions.Builder, RestoreOptions.Builder {
 
     private CriuOptions criu = CriuOptions.ofDefaults();

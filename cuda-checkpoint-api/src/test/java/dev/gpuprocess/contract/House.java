@@ -15,6 +15,8 @@ import dev.gpuprocess.internal.linux.UntrustedPaths;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.time.Deadline;
 import java.io.IOException;
+import java.lang.reflect.Method;
+import java.lang.reflect.Modifier;
 import java.nio.file.DirectoryIteratorException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -96,6 +98,31 @@ public record House(JavaClasses classes, Path sources) {
         .map(found -> found.group(1).replaceAll("\\s+", " "))
         .sorted()
         .toList();
+  }
+
+  /**
+   * Fails where a caller cannot call a public method of a public type by reflection, because a type
+   * that is not public declares it.
+   */
+  public void requireCallableMethods() throws IOException {
+    Set<String> exported =
+        exports().stream().filter(each -> !each.contains(" to ")).collect(Collectors.toSet());
+    List<String> hidden =
+        classes.stream()
+            .filter(each -> exported.contains(each.getPackageName()))
+            .map(JavaClass::reflect)
+            .filter(House::isPublic)
+            .flatMap(each -> Stream.of(each.getMethods()))
+            .filter(each -> !isPublic(each.getDeclaringClass()))
+            .map(Method::toString)
+            .distinct()
+            .toList();
+    assertEquals(List.of(), hidden);
+  }
+
+  private static boolean isPublic(Class<?> type) {
+    return Modifier.isPublic(type.getModifiers())
+        && (type.getEnclosingClass() == null || isPublic(type.getEnclosingClass()));
   }
 
   /** Fails where packages depend on each other in a circle. */

@@ -37,10 +37,11 @@ public record LaunchedTree(SimulatedDriver machine, GpuCheckpoints checkpoints) 
     @Override
     public LaunchedTree on(SimulatedDriver machine) {
       GpuCheckpoints checkpoints =
-          new GpuCheckpointsParameter()
-              .on(machine).toBuilder()
-                  .timeouts(Timeouts.builder().memory(Duration.ofSeconds(2)).build())
-                  .build();
+          GpuCheckpoints.builder()
+              .cuda(machine.directory())
+              .stateDirectory(machine.stateDirectory())
+              .timeouts(Timeouts.builder().memory(Duration.ofSeconds(2)).build())
+              .build();
       return new LaunchedTree(machine, checkpoints);
     }
   }

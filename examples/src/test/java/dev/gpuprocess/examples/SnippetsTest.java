@@ -377,7 +377,11 @@ class SnippetsTest {
     // [start:simulated]
     try (SimulatedDriver machine = SimulatedDriver.create(); // a libcuda.so.1 that needs no GPU
         Counter counter = Counter.start(machine)) {
-      GpuCheckpoints gpus = GpuCheckpoints.builder().cuda(machine.directory()).build();
+      GpuCheckpoints gpus =
+          GpuCheckpoints.builder()
+              .cuda(machine.directory())
+              .stateDirectory(machine.stateDirectory()) // not the one of the real machine
+              .build();
       gpus.process(counter.pid()).suspend().resume();
       assertEquals(101, counter.increment());
     }
