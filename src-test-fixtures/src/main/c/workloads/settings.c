@@ -1,7 +1,11 @@
 #include "settings.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +13,7 @@
 #include <sys/mman.h>
 #include <sys/personality.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -111,6 +116,64 @@ static void share(const char *file, char *reply) {
   strcpy(reply, "ok");
 }
 
+#define GROUP "239.255.77.77"
+
+static const struct {
+  int level, name, value;
+} tcp_options[] = {
+    {IPPROTO_TCP, TCP_USER_TIMEOUT, 12345}, {IPPROTO_TCP, TCP_DEFER_ACCEPT, 7}, {IPPROTO_TCP, TCP_FASTOPEN, 33},
+    {IPPROTO_TCP, TCP_SYNCNT, 3}, {IPPROTO_TCP, TCP_NOTSENT_LOWAT, 54321}, {IPPROTO_TCP, TCP_KEEPCNT, 4},
+    {IPPROTO_IP, IP_TOS, 0x20}, {IPPROTO_IP, IP_TTL, 77}, {IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DONT},
+    {IPPROTO_IP, IP_TRANSPARENT, 1}, {IPPROTO_IP, IP_RECVTOS, 1}, {SOL_SOCKET, SO_BUSY_POLL, 40}};
+
+static int listener = -1, member = -1;
+
+static void make_sockets(char *reply) {
+  struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+  struct ip_mreqn join = {.imr_ifindex = 1};
+  int loop = 1;
+  inet_aton(GROUP, &join.imr_multiaddr);
+  listener = socket(AF_INET, SOCK_STREAM, 0);
+  for (size_t i = 0; i < sizeof tcp_options / sizeof *tcp_options; i++)
+    setsockopt(listener, tcp_options[i].level, tcp_options[i].name, &tcp_options[i].value, sizeof(int));
+  member = socket(AF_INET, SOCK_DGRAM, 0);
+  bool made = bind(listener, (struct sockaddr *)&any, sizeof any) == 0 && listen(listener, 5) == 0;
+  any.sin_addr.s_addr = 0;
+  made = made && bind(member, (struct sockaddr *)&any, sizeof any) == 0 &&
+         setsockopt(member, IPPROTO_IP, IP_ADD_MEMBERSHIP, &join, sizeof join) == 0 &&
+         setsockopt(member, IPPROTO_IP, IP_MULTICAST_LOOP, &loop, sizeof loop) == 0;
+  int all = 0;
+  setsockopt(member, IPPROTO_IP, IP_MULTICAST_ALL, &all, sizeof all);
+  snprintf(reply, ANSWER_SIZE, made ? "ok" : "impossible: %s", strerror(errno));
+}
+
+static bool receives(void) {
+  struct sockaddr_in to;
+  socklen_t length = sizeof to;
+  char packet[8];
+  int sender = socket(AF_INET, SOCK_DGRAM, 0);
+  struct ip_mreqn by = {.imr_ifindex = 1};
+  getsockname(member, (struct sockaddr *)&to, &length);
+  inet_aton(GROUP, &to.sin_addr);
+  setsockopt(sender, IPPROTO_IP, IP_MULTICAST_IF, &by, sizeof by);
+  while (recv(member, packet, sizeof packet, MSG_DONTWAIT) >= 0) continue;
+  ssize_t sent = sendto(sender, "hello", 5, 0, (struct sockaddr *)&to, sizeof to);
+  close(sender);
+  struct pollfd wait = {.fd = member, .events = POLLIN};
+  return sent == 5 && poll(&wait, 1, 1000) == 1;
+}
+
+static void show_sockets(char *reply) {
+  size_t length = 0;
+  for (size_t i = 0; i < sizeof tcp_options / sizeof *tcp_options; i++) {
+    int value = -1;
+    socklen_t size = sizeof value;
+    getsockopt(listener, tcp_options[i].level, tcp_options[i].name, &value, &size);
+    length += (size_t)snprintf(reply + length, ANSWER_SIZE - length, "%d ", value);
+  }
+  snprintf(reply + length, ANSWER_SIZE - length, "%s", receives() ? "received" : "nothing");
+}
+
 bool settings_answer(const char *request, char *reply) {
   if (strcmp(request, "settings") == 0) {
     show(reply);
@@ -118,6 +181,14 @@ bool settings_answer(const char *request, char *reply) {
   }
   if (strncmp(request, "share ", 6) == 0) {
     share(request + 6, reply);
+    return true;
+  }
+  if (strcmp(request, "sockets") == 0) {
+    make_sockets(reply);
+    return true;
+  }
+  if (strcmp(request, "socket") == 0) {
+    show_sockets(reply);
     return true;
   }
   if (strcmp(request, "shared") == 0 && in_shared != NULL) {

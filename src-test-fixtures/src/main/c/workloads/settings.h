@@ -11,6 +11,8 @@
  *     merge          lets KSM merge its memory
  *   share FILE     maps a file of 64 KiB as shared memory; a number in it, and its twin in private memory, are 0
  *   shared         adds one to both: "SHARED PRIVATE"
+ *   sockets        makes a TCP listener, and a member of a multicast group on lo, with options of their own
+ *   socket         shows these options, and whether a packet to the group is received
  *   settings       "NAME=VALUE ...": all of them, 0 for those that are not set */
 #ifndef WORKLOAD_SETTINGS_H
 #define WORKLOAD_SETTINGS_H

@@ -2,6 +2,7 @@ package dev.gpuprocess.criu;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import dev.gpuprocess.GpuCheckpoints;
@@ -92,6 +93,20 @@ class AttributesTest {
       set(counter, "keys");
       assertEquals(List.of("keyrings"), lost(counter, image()));
       assertEquals(List.of(), checkpoints.open(image().resolveSibling("before")).manifest().lost());
+    }
+  }
+
+  @Test
+  void optionsAndGroupsOfSockets_areWhatTheyWere() {
+    try (Counter counter = counter()) {
+      Optional<String> problem = counter.makeSockets();
+      assumeTrue(problem.isEmpty(), problem::toString);
+      String before = counter.socketOptions();
+      ProcessImage image = checkpoints.process(counter.pid()).dump(image());
+      assertEquals(List.of(), image.manifest().lost());
+      image.restore().resume();
+      assertEquals(before, counter.socketOptions());
+      assertTrue(before.startsWith("12345 "), before);
     }
   }
 

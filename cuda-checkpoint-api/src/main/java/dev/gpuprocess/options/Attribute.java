@@ -29,6 +29,12 @@ public enum Attribute {
   SHARED_FILES(true),
 
   /**
+   * Options of IP sockets and their multicast groups, where the controller may not duplicate
+   * descriptors of the process ({@code pidfd_getfd(2)}). Otherwise they are carried.
+   */
+  SOCKET_OPTIONS(false),
+
+  /**
    * Keys in a session, process or thread keyring of its own ({@code keyctl(2)}). The restored
    * process has the session keyring of the controller.
    */

@@ -39,6 +39,7 @@ public final class TreeAttributes {
   /** The shared files that the image does not hold. */
   private final List<FileNode> left = new ArrayList<>();
 
+  private final Set<Attribute> late = EnumSet.noneOf(Attribute.class);
   private final Set<Integer> unexamined = new TreeSet<>();
 
   private TreeAttributes() {}
@@ -134,9 +135,15 @@ public final class TreeAttributes {
     return found.stream().map(each -> each.finding(allowed)).toList();
   }
 
+  /** Adds attributes that were found to be lost while the image was written. */
+  public void add(Set<Attribute> others) {
+    late.addAll(others);
+  }
+
   /** Returns the names of the attributes that an image lacks. */
   public List<String> lost() {
     Set<Attribute> lost = EnumSet.noneOf(Attribute.class);
+    lost.addAll(late);
     found.forEach(each -> lost.add(each.attribute()));
     return lost.stream().map(Attribute::text).toList();
   }

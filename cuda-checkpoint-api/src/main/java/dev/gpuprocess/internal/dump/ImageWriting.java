@@ -260,6 +260,7 @@ final class ImageWriting implements DumpListener {
                       extras.copySharedFiles(
                           root.pid(), dump.attributes(), image.images(), dump.options.deadline()));
               image.add(ImageExtras.FILE, extras.text());
+              dump.attributes().add(extras.lost());
               return MachineSurvey.of(
                   dump.context.inventory(), root.pid(), dump.isIsolated(), extras.files());
             },

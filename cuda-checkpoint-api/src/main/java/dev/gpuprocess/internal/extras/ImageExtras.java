@@ -2,9 +2,11 @@ package dev.gpuprocess.internal.extras;
 
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.internal.attributes.SharedFile;
+import dev.gpuprocess.internal.attributes.SocketSettings;
 import dev.gpuprocess.internal.attributes.TreeAttributes;
 import dev.gpuprocess.internal.launch.CarriedNativeFile;
 import dev.gpuprocess.internal.launch.CudaJobFile;
+import dev.gpuprocess.internal.linux.NativeCallException;
 import dev.gpuprocess.internal.linux.TaskSettings;
 import dev.gpuprocess.internal.linux.UnreadableImage;
 import dev.gpuprocess.internal.proc.FileNode;
@@ -13,6 +15,7 @@ import dev.gpuprocess.internal.state.StateDirectory;
 import dev.gpuprocess.internal.text.Printable;
 import dev.gpuprocess.internal.time.IoAction;
 import dev.gpuprocess.internal.time.WorkLimit;
+import dev.gpuprocess.options.Attribute;
 import dev.gpuprocess.spi.RestoreListener;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
@@ -22,7 +25,9 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
+import java.util.EnumSet;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -53,6 +58,8 @@ public final class ImageExtras implements RestoreListener {
 
   private final Map<Path, EmbeddedJobFile> cudaJobFiles;
   private final List<SharedFileContent> sharedFiles;
+  private final List<SocketSettings> sockets;
+  private final Set<Attribute> lost = EnumSet.noneOf(Attribute.class);
 
   /** The performance files that were created, by their description in the image. */
   private final Map<JvmPerformanceFile, FileNode> made = new LinkedHashMap<>();
@@ -67,7 +74,9 @@ public final class ImageExtras implements RestoreListener {
       List<JvmPerformanceFile> files,
       Map<Path, CarriedNativeFile> jobFiles,
       Map<Path, EmbeddedJobFile> cudaJobFiles,
-      List<SharedFileContent> sharedFiles) {
+      List<SharedFileContent> sharedFiles,
+      List<SocketSettings> sockets) {
+    this.sockets = sockets;
     this.sharedFiles = sharedFiles;
     this.tasks = tasks;
     this.files = files;
@@ -101,8 +110,33 @@ public final class ImageExtras implements RestoreListener {
             e.getMessage());
       }
     }
-    return new ImageExtras(
-        tasks, files, jobFiles, cudaJobFiles(root, cudaVersion), new ArrayList<>());
+    ImageExtras extras =
+        new ImageExtras(
+            tasks,
+            files,
+            jobFiles,
+            cudaJobFiles(root, cudaVersion),
+            new ArrayList<>(),
+            new ArrayList<>());
+    extras.lookAtSockets(root);
+    return extras;
+  }
+
+  private void lookAtSockets(int root) {
+    Set<Long> seen = new HashSet<>();
+    for (int pid : ProcFs.tree(root)) {
+      try {
+        sockets.addAll(SocketSettings.of(pid, seen));
+      } catch (NativeCallException e) {
+        LOG.warn("socket options of process {} are missing in the image: {}", pid, e.getMessage());
+        lost.add(Attribute.SOCKET_OPTIONS);
+      }
+    }
+  }
+
+  /** Returns the attributes that could not be read. */
+  public Set<Attribute> lost() {
+    return lost;
   }
 
   /**
@@ -146,7 +180,7 @@ public final class ImageExtras implements RestoreListener {
 
   /** Returns the text that {@link #read} reads. */
   public byte[] text() {
-    return Stream.of(tasks, files, jobFiles.values(), cudaJobFiles.values(), sharedFiles)
+    return Stream.of(tasks, files, jobFiles.values(), cudaJobFiles.values(), sharedFiles, sockets)
         .flatMap(Collection::stream)
         .map(line -> line + "\n")
         .collect(Collectors.joining())
@@ -169,6 +203,7 @@ public final class ImageExtras implements RestoreListener {
     Map<Path, CarriedNativeFile> jobFiles = new LinkedHashMap<>();
     Map<Path, EmbeddedJobFile> cudaJobFiles = new LinkedHashMap<>();
     List<SharedFileContent> sharedFiles = new ArrayList<>();
+    List<SocketSettings> sockets = new ArrayList<>();
     try {
       for (String line : Files.readAllLines(images.resolve(FILE), StandardCharsets.US_ASCII)) {
         Optional<TaskSettings> task = TaskSettings.parse(line);
@@ -179,8 +214,17 @@ public final class ImageExtras implements RestoreListener {
         cudaJobFile.ifPresent(found -> cudaJobFiles.put(found.path(), found));
         Optional<SharedFileContent> sharedFile = SharedFileContent.parse(line);
         sharedFile.ifPresent(sharedFiles::add);
-        if (task.isEmpty() && jobFile.isEmpty() && cudaJobFile.isEmpty() && sharedFile.isEmpty()) {
-          files.add(JvmPerformanceFile.parse(line).orElseThrow(() -> new IOException("a line")));
+        Optional<SocketSettings> socket = SocketSettings.parse(line);
+        socket.ifPresent(sockets::add);
+        if (task.isEmpty()
+            && jobFile.isEmpty()
+            && cudaJobFile.isEmpty()
+            && sharedFile.isEmpty()
+            && socket.isEmpty()) {
+          files.add(
+              JvmPerformanceFile.parse(line)
+                  .orElseThrow(
+                      () -> new IOException("an unknown line: " + Printable.of(line, 200))));
         }
       }
     } catch (NoSuchFileException ofAnEarlierVersion) {
@@ -191,7 +235,7 @@ public final class ImageExtras implements RestoreListener {
           Failure.of("restore", pid),
           e);
     }
-    return new ImageExtras(tasks, files, jobFiles, cudaJobFiles, sharedFiles);
+    return new ImageExtras(tasks, files, jobFiles, cudaJobFiles, sharedFiles, sockets);
   }
 
   /**
@@ -258,7 +302,7 @@ public final class ImageExtras implements RestoreListener {
     }
   }
 
-  /** Applies the settings of the tasks before they run, so that none runs on a wrong CPU. */
+  /** Applies the settings of tasks and sockets before the tasks run. */
   @Override
   public void postRestore(int root) {
     Map<Integer, Integer> numbers = new HashMap<>();
@@ -275,6 +319,27 @@ public final class ImageExtras implements RestoreListener {
           LOG.warn("some settings of task {} were not restored: {}", task, e.getMessage());
         }
       }
+    }
+    for (SocketSettings socket : sockets) {
+      Integer process = numbers.get(socket.pid());
+      if (process != null) {
+        putBack(socket, process);
+      }
+    }
+  }
+
+  private static void putBack(SocketSettings socket, int process) {
+    try {
+      List<String> refused = socket.putBack(process);
+      if (!refused.isEmpty()) {
+        LOG.warn(
+            "options of socket {} of process {} were not restored: {}",
+            socket.descriptor(),
+            process,
+            refused);
+      }
+    } catch (NativeCallException e) {
+      LOG.warn("the options of a socket of process {} were not restored", process, e);
     }
   }
 

@@ -85,6 +85,10 @@ public interface LibcFunctions {
 
   int setsockopt(int socket, int level, int name, @In int[] value, int length);
 
+  int setsockopt(int socket, int level, int name, @In byte[] value, int length);
+
+  int getsockopt(int socket, int level, int name, @In @Out byte[] value, @In @Out int[] length);
+
   int shutdown(int socket, int how);
 
   long send(int socket, @In byte[] bytes, long length, int flags);
