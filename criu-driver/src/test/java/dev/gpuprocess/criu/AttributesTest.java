@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
+import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.contract.OutsideUse;
@@ -107,6 +108,24 @@ class AttributesTest {
       image.restore().resume();
       assertEquals(before, counter.socketOptions());
       assertTrue(before.startsWith("12345 "), before);
+    }
+  }
+
+  /** Each that this kernel has. */
+  @Test
+  void whatOnlyTheProcessCanSet_isSetAgain() {
+    try (Counter counter = counter()) {
+      for (String name : List.of("seal", "policy", "bind", "personality", "merge", "mdwe")) {
+        Optional<String> unused = counter.set(name);
+      }
+      String before = counter.settings();
+      assertTrue(before.contains("personality=40000"), before);
+      ProcessImage image = checkpoints.process(counter.pid()).dump(image());
+      assertEquals(List.of(), image.manifest().lost());
+      CheckpointedProcess restored = image.restore();
+      assertEquals(before, counter.settings(), "before the process is resumed");
+      restored.resume();
+      assertEquals(101, counter.increment());
     }
   }
 

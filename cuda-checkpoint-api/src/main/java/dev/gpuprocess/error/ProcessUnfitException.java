@@ -36,6 +36,12 @@ public class ProcessUnfitException extends GpuCheckpointException {
      */
     MEMBER_OUTSIDE_TREE,
 
+    /**
+     * A restored process could not be confined as it was, by MDWE or sealed mappings, and was
+     * ended. Its image can be restored again.
+     */
+    LESS_CONFINED,
+
     /** The driver answered with an error that has no reason of its own. */
     DRIVER_ERROR,
 

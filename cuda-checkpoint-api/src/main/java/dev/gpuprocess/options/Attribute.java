@@ -3,8 +3,9 @@ package dev.gpuprocess.options;
 import java.util.Locale;
 
 /**
- * A property of a process that CRIU does not restore. A dump refuses to lose some of them, above
- * all those that confine the process, unless the caller {@linkplain
+ * A property of a process that CRIU does not restore. Those that the process can set by system
+ * calls are lost only where no such call can be made in it. A dump refuses to lose some of them,
+ * above all those that confine the process, unless the caller {@linkplain
  * DumpOptions.Builder#allowLoss(Attribute...) allows the loss}; the others are only named. The
  * {@linkplain dev.gpuprocess.image.Manifest#lost() manifest} records what an image lacks.
  */

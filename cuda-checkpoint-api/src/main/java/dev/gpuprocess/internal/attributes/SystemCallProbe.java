@@ -18,7 +18,6 @@ import java.util.OptionalInt;
  */
 final class SystemCallProbe {
 
-  private static final long GET_MDWE = 66;
   private static final long GET_KEYRING_ID = 0;
   private static final long READ_KEYRING = 11;
   private static final long THREAD_KEYRING = -1;
@@ -44,11 +43,6 @@ final class SystemCallProbe {
   List<FoundAttribute> examine(RemoteThread thread)
       throws UntraceableException, NativeCallException {
     List<FoundAttribute> found = new ArrayList<>();
-    if (call(thread, SystemCall.PRCTL, GET_MDWE, 0, 0, 0, 0) > 0) {
-      found.add(
-          new FoundAttribute(
-              Attribute.MDWE, thread.pid(), "may map no memory as writable and executable (MDWE)"));
-    }
     if (hasKeys(thread)) {
       found.add(
           new FoundAttribute(Attribute.KEYRINGS, thread.pid(), "has keys in keyrings of its own"));

@@ -14,6 +14,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.EnumSet;
 import java.util.HashSet;
+import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
@@ -35,6 +36,8 @@ public final class TreeAttributes {
       List.of("Uid", "Gid", "CapPrm", "CapEff", "CapBnd", "NoNewPrivs", "Seccomp");
 
   private final Set<FoundAttribute> found = new LinkedHashSet<>();
+  private final Map<Integer, VisibleAttributes> seen = new LinkedHashMap<>();
+  private final List<SystemCallSettings> carried = new ArrayList<>();
 
   /** The shared files that the image does not hold. */
   private final List<FileNode> left = new ArrayList<>();
@@ -46,6 +49,14 @@ public final class TreeAttributes {
 
   /** Finds the attributes that {@code /proc} shows. Does not touch the tree. */
   public static TreeAttributes visible(int root, WorkLimit limit) {
+    TreeAttributes attributes = looked(root, limit);
+    if (!RemoteCalls.areMadeHere()) {
+      attributes.seen.values().forEach(each -> attributes.found.addAll(each.found()));
+    }
+    return attributes;
+  }
+
+  private static TreeAttributes looked(int root, WorkLimit limit) {
     TreeAttributes attributes = new TreeAttributes();
     for (int pid : ProcFs.tree(root)) {
       limit.check();
@@ -60,11 +71,16 @@ public final class TreeAttributes {
    * each process. The processes continue.
    */
   public static TreeAttributes examined(int root, WorkLimit limit) {
-    TreeAttributes attributes = visible(root, limit);
+    TreeAttributes attributes = looked(root, limit);
     SystemCallProbe probe = new SystemCallProbe(LandlockWitnesses.of(root));
     for (int pid : ProcFs.tree(root)) {
       limit.check();
-      ProcessIdentity.of(pid).ifPresent(process -> attributes.probe(process, probe));
+      ProcessIdentity.of(pid)
+          .ifPresent(
+              process -> {
+                attributes.probe(process, probe);
+                attributes.read(process);
+              });
     }
     return attributes;
   }
@@ -93,7 +109,7 @@ public final class TreeAttributes {
 
   private void look(int pid, WorkLimit limit) {
     try {
-      found.addAll(VisibleAttributes.of(pid, limit));
+      seen.put(pid, VisibleAttributes.of(pid, limit));
     } catch (ProcessUnreadableException e) {
       LOG.debug("attributes of process {} cannot be read: {}", pid, e.getMessage());
       unexamined.add(pid);
@@ -120,6 +136,29 @@ public final class TreeAttributes {
       LOG.debug("thread {} of process {} cannot be examined", task, process.pid(), e);
       unexamined.add(process.pid());
     }
+  }
+
+  /** Reads what a restore can set again; what cannot be read is lost. */
+  private void read(ProcessIdentity process) {
+    VisibleAttributes visible = seen.get(process.pid());
+    if (visible == null) {
+      return;
+    }
+    try {
+      SystemCallSettings settings = SystemCallSettings.of(process, visible, CALLS);
+      if (!settings.isEmpty()) {
+        carried.add(settings);
+      }
+    } catch (UntraceableException | IOException e) {
+      LOG.debug("settings of process {} cannot be read", process.pid(), e);
+      unexamined.add(process.pid());
+      found.addAll(visible.found());
+    }
+  }
+
+  /** Returns what a restored process sets again by system calls. */
+  public List<SystemCallSettings> carried() {
+    return List.copyOf(carried);
   }
 
   private static String rights(int task) {

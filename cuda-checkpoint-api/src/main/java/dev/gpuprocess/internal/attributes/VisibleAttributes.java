@@ -1,82 +1,102 @@
 package dev.gpuprocess.internal.attributes;
 
+import dev.gpuprocess.internal.proc.AddressRange;
 import dev.gpuprocess.internal.proc.MappingFlags;
 import dev.gpuprocess.internal.proc.NumaPolicy;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.options.Attribute;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
-import java.util.TreeSet;
-import java.util.concurrent.atomic.AtomicLong;
 import java.util.regex.Pattern;
 
-/** Reads the attributes of a process that {@code /proc} shows. */
-final class VisibleAttributes {
+/**
+ * The attributes of a process that {@code /proc} shows.
+ *
+ * @param pid the process
+ * @param personality the execution domain of the first thread; 0 for the usual one
+ * @param merges whether KSM may merge its memory
+ * @param sealed its sealed mappings
+ * @param bound the mappings with a NUMA policy: their own, or that of the first thread
+ */
+record VisibleAttributes(
+    int pid,
+    long personality,
+    boolean merges,
+    List<AddressRange> sealed,
+    List<AddressRange> bound) {
 
-  private static final Pattern NORMAL = Pattern.compile("0{1,8}");
   private static final Pattern MERGES = Pattern.compile("(?m)^ksm_merge_any: yes$");
+  private static final Pattern NUMBER = Pattern.compile("[0-9a-f]{1,16}");
   private static final String SEALED = "sl";
+  private static final int HEX = 16;
 
-  private final int pid;
-  private final WorkLimit limit;
-  private final List<FoundAttribute> found = new ArrayList<>();
-
-  private VisibleAttributes(int pid, WorkLimit limit) {
-    this.pid = pid;
-    this.limit = limit;
-  }
-
-  static List<FoundAttribute> of(int pid, WorkLimit limit) {
-    VisibleAttributes attributes = new VisibleAttributes(pid, limit);
-    attributes.lookAtFiles();
-    attributes.lookAtSeals();
-    attributes.lookAtPolicies();
-    return attributes.found;
-  }
-
-  private void add(Attribute attribute, String what) {
-    found.add(new FoundAttribute(attribute, pid, what));
-  }
-
-  private void lookAtFiles() {
-    ProcFs.read(pid, "personality")
-        .map(String::strip)
-        .filter(text -> !text.isEmpty() && !NORMAL.matcher(text).matches())
-        .ifPresent(text -> add(Attribute.PERSONALITY, "has the personality 0x" + text));
-    ProcFs.read(pid, "ksm_stat")
-        .filter(text -> MERGES.matcher(text).find())
-        .ifPresent(text -> add(Attribute.MEMORY_MERGE, "lets KSM merge its memory"));
-  }
-
-  private void lookAtSeals() {
-    AtomicLong sealed = new AtomicLong();
-    MappingFlags.visit(
-        pid,
-        each -> {
-          limit.check();
-          if (each.flags().contains(SEALED) && !each.isOfKernel()) {
-            sealed.incrementAndGet();
-          }
-        });
-    if (sealed.get() > 0) {
-      add(Attribute.SEALED_MEMORY, "has sealed mappings");
-    }
-  }
-
-  private void lookAtPolicies() {
-    Set<String> modes = new TreeSet<>();
+  /**
+   * Reads the attributes of a process.
+   *
+   * @throws dev.gpuprocess.internal.proc.ProcessUnreadableException when it may not be read
+   */
+  static VisibleAttributes of(int pid, WorkLimit limit) {
+    Set<Long> policies = new HashSet<>();
     NumaPolicy.visit(
         pid,
         each -> {
           limit.check();
           if (!each.isDefault()) {
-            modes.add(each.mode());
+            policies.add(each.start());
           }
         });
-    if (!modes.isEmpty()) {
-      add(Attribute.NUMA_POLICY, "has the NUMA policy " + String.join(", ", modes));
+    List<AddressRange> sealed = new ArrayList<>();
+    List<AddressRange> bound = new ArrayList<>();
+    MappingFlags.visit(
+        pid,
+        each -> {
+          limit.check();
+          if (!each.isOfKernel() && each.flags().contains(SEALED)) {
+            sealed.add(each.mapping().addresses());
+          }
+          if (!each.isOfKernel() && policies.contains(each.mapping().start())) {
+            bound.add(each.mapping().addresses());
+          }
+        });
+    return new VisibleAttributes(
+        pid,
+        personality(pid),
+        ProcFs.read(pid, "ksm_stat").filter(text -> MERGES.matcher(text).find()).isPresent(),
+        List.copyOf(sealed),
+        List.copyOf(bound));
+  }
+
+  /** Returns the execution domain of a thread. */
+  static long personality(int task) {
+    return ProcFs.read(task, "personality")
+        .map(String::strip)
+        .filter(text -> NUMBER.matcher(text).matches())
+        .map(text -> Long.parseUnsignedLong(text, HEX))
+        .orElse(0L);
+  }
+
+  /** Returns them as attributes that an image lacks. */
+  List<FoundAttribute> found() {
+    List<FoundAttribute> found = new ArrayList<>();
+    if (!sealed.isEmpty()) {
+      found.add(new FoundAttribute(Attribute.SEALED_MEMORY, pid, "has sealed mappings"));
     }
+    if (!bound.isEmpty()) {
+      found.add(new FoundAttribute(Attribute.NUMA_POLICY, pid, "has a NUMA policy"));
+    }
+    if (personality != 0) {
+      found.add(
+          new FoundAttribute(
+              Attribute.PERSONALITY,
+              pid,
+              "has the personality 0x" + Long.toHexString(personality)));
+    }
+    if (merges) {
+      found.add(new FoundAttribute(Attribute.MEMORY_MERGE, pid, "lets KSM merge its memory"));
+    }
+    return found;
   }
 }

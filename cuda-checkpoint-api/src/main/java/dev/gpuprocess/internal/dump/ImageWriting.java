@@ -259,6 +259,7 @@ final class ImageWriting implements DumpListener {
                   () ->
                       extras.copySharedFiles(
                           root.pid(), dump.attributes(), image.images(), dump.options.deadline()));
+              extras.add(dump.attributes().carried());
               image.add(ImageExtras.FILE, extras.text());
               dump.attributes().add(extras.lost());
               return MachineSurvey.of(

@@ -3,6 +3,7 @@ package dev.gpuprocess.internal.extras;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.internal.attributes.SharedFile;
 import dev.gpuprocess.internal.attributes.SocketSettings;
+import dev.gpuprocess.internal.attributes.SystemCallSettings;
 import dev.gpuprocess.internal.attributes.TreeAttributes;
 import dev.gpuprocess.internal.launch.CarriedNativeFile;
 import dev.gpuprocess.internal.launch.CudaJobFile;
@@ -11,11 +12,13 @@ import dev.gpuprocess.internal.linux.TaskSettings;
 import dev.gpuprocess.internal.linux.UnreadableImage;
 import dev.gpuprocess.internal.proc.FileNode;
 import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.remote.UntraceableException;
 import dev.gpuprocess.internal.state.StateDirectory;
 import dev.gpuprocess.internal.text.Printable;
 import dev.gpuprocess.internal.time.IoAction;
 import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.options.Attribute;
+import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.spi.RestoreListener;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
@@ -59,6 +62,7 @@ public final class ImageExtras implements RestoreListener {
   private final Map<Path, EmbeddedJobFile> cudaJobFiles;
   private final List<SharedFileContent> sharedFiles;
   private final List<SocketSettings> sockets;
+  private final List<SystemCallSettings> calls;
   private final Set<Attribute> lost = EnumSet.noneOf(Attribute.class);
 
   /** The performance files that were created, by their description in the image. */
@@ -75,7 +79,9 @@ public final class ImageExtras implements RestoreListener {
       Map<Path, CarriedNativeFile> jobFiles,
       Map<Path, EmbeddedJobFile> cudaJobFiles,
       List<SharedFileContent> sharedFiles,
-      List<SocketSettings> sockets) {
+      List<SocketSettings> sockets,
+      List<SystemCallSettings> calls) {
+    this.calls = calls;
     this.sockets = sockets;
     this.sharedFiles = sharedFiles;
     this.tasks = tasks;
@@ -117,6 +123,7 @@ public final class ImageExtras implements RestoreListener {
             jobFiles,
             cudaJobFiles(root, cudaVersion),
             new ArrayList<>(),
+            new ArrayList<>(),
             new ArrayList<>());
     extras.lookAtSockets(root);
     return extras;
@@ -132,6 +139,56 @@ public final class ImageExtras implements RestoreListener {
         lost.add(Attribute.SOCKET_OPTIONS);
       }
     }
+  }
+
+  /** Adds what was read of the processes by system calls. */
+  public void add(List<SystemCallSettings> settings) {
+    calls.addAll(settings);
+  }
+
+  /**
+   * Has the restored processes set what only they can set. To be called before they are resumed.
+   *
+   * @param time how long the calls of a process may take
+   * @throws IOException when a process would be less confined than it was
+   */
+  public void putSettingsBack(int root, Duration time) throws IOException {
+    if (calls.isEmpty()) {
+      return;
+    }
+    Map<Integer, Integer> numbers = numbers(root);
+    for (SystemCallSettings each : calls) {
+      Integer pid = numbers.get(each.pid());
+      Optional<ProcessIdentity> process = pid == null ? Optional.empty() : ProcessIdentity.of(pid);
+      if (process.isPresent()) {
+        putBack(each, process.get(), numbers, time);
+      }
+    }
+  }
+
+  private static void putBack(
+      SystemCallSettings settings,
+      ProcessIdentity process,
+      Map<Integer, Integer> numbers,
+      Duration time)
+      throws IOException {
+    try {
+      settings.putBack(process, task -> numbers.getOrDefault(task, 0), time);
+    } catch (UntraceableException | IOException e) {
+      if (settings.confines()) {
+        throw new IOException(e.getMessage(), e);
+      }
+      LOG.warn("settings of process {} were not restored: {}", process.pid(), e.getMessage());
+    }
+  }
+
+  private static Map<Integer, Integer> numbers(int root) {
+    Map<Integer, Integer> numbers = new HashMap<>();
+    for (int pid : ProcFs.tree(root)) {
+      ProcFs.threads(pid)
+          .forEach(task -> numbers.put(ProcFs.innermostPid(task).orElse(task), task));
+    }
+    return numbers;
   }
 
   /** Returns the attributes that could not be read. */
@@ -180,7 +237,8 @@ public final class ImageExtras implements RestoreListener {
 
   /** Returns the text that {@link #read} reads. */
   public byte[] text() {
-    return Stream.of(tasks, files, jobFiles.values(), cudaJobFiles.values(), sharedFiles, sockets)
+    return Stream.of(
+            tasks, files, jobFiles.values(), cudaJobFiles.values(), sharedFiles, sockets, calls)
         .flatMap(Collection::stream)
         .map(line -> line + "\n")
         .collect(Collectors.joining())
@@ -204,6 +262,7 @@ public final class ImageExtras implements RestoreListener {
     Map<Path, EmbeddedJobFile> cudaJobFiles = new LinkedHashMap<>();
     List<SharedFileContent> sharedFiles = new ArrayList<>();
     List<SocketSettings> sockets = new ArrayList<>();
+    List<SystemCallSettings> calls = new ArrayList<>();
     try {
       for (String line : Files.readAllLines(images.resolve(FILE), StandardCharsets.US_ASCII)) {
         Optional<TaskSettings> task = TaskSettings.parse(line);
@@ -216,11 +275,14 @@ public final class ImageExtras implements RestoreListener {
         sharedFile.ifPresent(sharedFiles::add);
         Optional<SocketSettings> socket = SocketSettings.parse(line);
         socket.ifPresent(sockets::add);
+        Optional<SystemCallSettings> call = SystemCallSettings.parse(line);
+        call.ifPresent(calls::add);
         if (task.isEmpty()
             && jobFile.isEmpty()
             && cudaJobFile.isEmpty()
             && sharedFile.isEmpty()
-            && socket.isEmpty()) {
+            && socket.isEmpty()
+            && call.isEmpty()) {
           files.add(
               JvmPerformanceFile.parse(line)
                   .orElseThrow(
@@ -235,7 +297,7 @@ public final class ImageExtras implements RestoreListener {
           Failure.of("restore", pid),
           e);
     }
-    return new ImageExtras(tasks, files, jobFiles, cudaJobFiles, sharedFiles, sockets);
+    return new ImageExtras(tasks, files, jobFiles, cudaJobFiles, sharedFiles, sockets, calls);
   }
 
   /**
@@ -305,11 +367,7 @@ public final class ImageExtras implements RestoreListener {
   /** Applies the settings of tasks and sockets before the tasks run. */
   @Override
   public void postRestore(int root) {
-    Map<Integer, Integer> numbers = new HashMap<>();
-    for (int pid : ProcFs.tree(root)) {
-      ProcFs.threads(pid)
-          .forEach(task -> numbers.put(ProcFs.innermostPid(task).orElse(task), task));
-    }
+    Map<Integer, Integer> numbers = numbers(root);
     for (TaskSettings settings : tasks) {
       Integer task = numbers.get(settings.task());
       if (task != null) {

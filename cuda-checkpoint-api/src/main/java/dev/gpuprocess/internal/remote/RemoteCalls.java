@@ -52,6 +52,11 @@ public final class RemoteCalls {
     this.why = Suitability.noThread(process);
   }
 
+  /** Returns whether system calls are made in other processes on machines of this kind. */
+  public static boolean areMadeHere() {
+    return Suitability.isMachineKnown();
+  }
+
   /**
    * Borrows a thread for some calls. The thread is stopped until the work is done, other threads
    * are not.

@@ -22,9 +22,13 @@ final class Suitability {
 
   private Suitability() {}
 
+  static boolean isMachineKnown() {
+    return System.getProperty("os.arch").equals("amd64");
+  }
+
   /** Checks a process. */
   static void check(ProcessIdentity process) throws UntraceableException {
-    if (!System.getProperty("os.arch").equals("amd64")) {
+    if (!isMachineKnown()) {
       throw no(Reason.MACHINE, "system calls in other processes are made on x86_64 only");
     }
     if (process.pid() == ProcessHandle.current().pid()) {

@@ -30,10 +30,18 @@ public enum SystemCall {
   CLONE(56),
   /** Ends a thread. */
   EXIT(60),
+  /** Sets the execution domain of a thread. */
+  PERSONALITY(135),
   /** Sets the name of a thread, among others. */
   PRCTL(157),
   /** Returns the id of the thread. */
   GETTID(186),
+  /** Sets the NUMA policy of mappings. */
+  MBIND(237),
+  /** Sets the NUMA policy of a thread. */
+  SET_MEMPOLICY(238),
+  /** Returns the NUMA policy of a thread or a mapping. */
+  GET_MEMPOLICY(239),
   /** Reads keyrings, among others. */
   KEYCTL(250),
   /** Returns the list of robust futexes of a thread. */
@@ -43,7 +51,9 @@ public enum SystemCall {
   /** Makes a descriptor a copy of another. */
   DUP3(292),
   /** Copies memory between processes, or within one. */
-  PROCESS_VM_READV(310);
+  PROCESS_VM_READV(310),
+  /** Seals mappings. */
+  MSEAL(462);
 
   private static final int LARGEST_ERRNO = 4095;
 

@@ -4,6 +4,7 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.Fate;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageException;
+import dev.gpuprocess.error.ProcessUnfitException;
 import dev.gpuprocess.internal.call.BoundedDiskTask;
 import dev.gpuprocess.internal.call.Stop;
 import dev.gpuprocess.internal.context.EngineContext;
@@ -17,6 +18,7 @@ import dev.gpuprocess.internal.image.ImageDirectory;
 import dev.gpuprocess.internal.image.LogDirectory;
 import dev.gpuprocess.internal.image.VerifiedImage;
 import dev.gpuprocess.internal.launch.LaunchedRestore;
+import dev.gpuprocess.internal.linux.ProcessTree;
 import dev.gpuprocess.internal.machine.MachineComparison;
 import dev.gpuprocess.internal.manifest.ManifestData;
 import dev.gpuprocess.internal.state.ProcessLock;
@@ -33,6 +35,7 @@ import java.io.UncheckedIOException;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Optional;
+import java.util.Set;
 import java.util.function.IntConsumer;
 import org.jspecify.annotations.Nullable;
 
@@ -241,12 +244,15 @@ public final class ImageRestore {
       RestoreOptions all = memory.with(options);
       // This JVM can wait for the end of its child.
       boolean asChild = launched.isPresent() && context.criu().takesDescriptors();
-      return context
-          .criu()
-          .restore(
-              new RestoreRequest(
-                  verified.images(), log.path(), manifest.pid(), all, plugin, asChild),
-              new Listener(extras, isIsolated ? found : unused -> {}, launched));
+      RestoreReport report =
+          context
+              .criu()
+              .restore(
+                  new RestoreRequest(
+                      verified.images(), log.path(), manifest.pid(), all, plugin, asChild),
+                  new Listener(extras, isIsolated ? found : unused -> {}, launched));
+      putSettingsBack(extras, report.process());
+      return report;
     } catch (RuntimeException e) {
       if (!mayLive(e)) {
         extras.undo();
@@ -254,6 +260,25 @@ public final class ImageRestore {
       throw e;
     } finally {
       extras.release();
+    }
+  }
+
+  /** Ends a process that would be less confined than it was. */
+  private void putSettingsBack(ImageExtras extras, ProcessIdentity root) {
+    try {
+      extras.putSettingsBack(root.pid(), context.timeouts().call());
+    } catch (IOException e) {
+      ProcessUnfitException refused =
+          new ProcessUnfitException(
+              ProcessUnfitException.Reason.LESS_CONFINED,
+              "process %s was restored and ended again, as it could not be confined as it was (%s); the image is as it was"
+                  .formatted(root.pid(), e.getMessage()),
+              Failure.of("restore", root.pid()),
+              e);
+      if (!ProcessTree.end(Set.of(root), context.timeouts().call())) {
+        refused.addSuppressed(new IOException("process " + root.pid() + " does not end"));
+      }
+      throw refused;
     }
   }
 
