@@ -127,9 +127,11 @@ record SharedFileContent(int number, Path path, FileNode node, Credentials user)
   /** Refuses a file that is not the one of the dump, and one that is the memory of others. */
   private void requireUnused(OpenedFile file) throws IOException {
     FileNode now = file.node();
+    // The kernel gives the inode of a removed file to the next one.
+    boolean looksTheSame =
+        now.user() == node.user() && now.group() == node.group() && now.mode() == node.mode();
     boolean mayBeTheSame =
-        node.isSameFile(now)
-            || (now.user() == node.user() && FileSystemStatus.of(file.self()).isInMemory());
+        looksTheSame && (node.isSameFile(now) || FileSystemStatus.of(file.self()).isInMemory());
     if (!mayBeTheSame) {
       throw new IOException("another file has this name: move it away");
     }
