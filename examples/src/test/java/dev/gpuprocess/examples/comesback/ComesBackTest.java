@@ -33,10 +33,12 @@ class ComesBackTest {
           "terminal-background",
           "terminal-settings",
           "terminal-output",
+          "group-member",
           "multicast",
+          "tcp-connection",
+          "tcp-connection-options",
           "tcp-half-closed",
-          "tcp-options",
-          "tcp-connection-options");
+          "tcp-options");
 
   @Test
   @Timeout(value = 10, unit = TimeUnit.MINUTES)
