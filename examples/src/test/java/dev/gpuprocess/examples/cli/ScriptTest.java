@@ -1,8 +1,10 @@
 package dev.gpuprocess.examples.cli;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.fixtures.SimulatedGpu;
@@ -11,8 +13,12 @@ import java.io.File;
 import java.io.IOException;
 import java.io.OutputStream;
 import java.nio.file.Files;
+import java.nio.file.LinkOption;
 import java.nio.file.Path;
+import java.nio.file.attribute.FileTime;
 import java.nio.file.attribute.PosixFilePermissions;
+import java.time.Duration;
+import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
@@ -159,6 +165,34 @@ class ScriptTest {
     Path below = open.resolve("home");
     assertEquals(running, run(SCRIPT, below.toString(), "state", counter.pid()));
     assertEquals(List.of(), files(below));
+  }
+
+  /** As with sudo that keeps HOME: a link of the user could lead to any directory of root's. */
+  @Test
+  @RequiresRoot("gives a directory to another user")
+  void removesNothingWhereALinkOfAnotherUserLeads() throws Exception {
+    FileTime old = FileTime.from(Instant.now().minus(Duration.ofDays(60)));
+    Path ours = Files.createDirectory(directory.resolve("ours"));
+    Path file = Files.writeString(ours.resolve("file"), "of root's");
+    Path key = Files.createDirectory(ours.resolve("1-2-3-4-5-6"));
+    for (Path each : List.of(file, key)) {
+      Files.setLastModifiedTime(each, old);
+    }
+    Path home = Files.createDirectory(directory.resolve("tenant"));
+    Files.createSymbolicLink(home.resolve("start"), ours);
+    for (Path each : List.of(home.resolve("start"), home)) {
+      Files.setAttribute(each, "unix:uid", 30001, LinkOption.NOFOLLOW_LINKS);
+    }
+    Outcome running = new Outcome(0, "running\n", "");
+    assertEquals(running, run(SCRIPT, home.toString(), "state", counter.pid()));
+    assertEquals(List.of("file"), files(ours));
+    assertTrue(Files.isDirectory(key));
+    // In a directory of our own, only what the script has made goes.
+    Path own = Files.createDirectory(directory.resolve("own"));
+    Files.move(ours, own.resolve("start"));
+    assertEquals(running, run(SCRIPT, own.toString(), "state", counter.pid()));
+    assertTrue(Files.exists(own.resolve("start/file")));
+    assertFalse(Files.exists(own.resolve("start/1-2-3-4-5-6")));
   }
 
   @Test
