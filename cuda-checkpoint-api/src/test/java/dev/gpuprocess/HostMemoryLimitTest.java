@@ -76,7 +76,7 @@ record HostMemoryLimitTest(SimulatedDriver machine, GpuCheckpoints checkpoints) 
         Pattern pattern = machine.start(Pattern.launch(MIB).notOurChild())) {
       group.limit(300L << 20);
       TestJvm.assertEndsSaying(
-          "suspended, as none could be made: the control group of this JVM",
+          "warned, suspended, as none could be made: the control group of this JVM",
           TestJvm.commandBy(
               List.of(
                   "sh",
@@ -94,15 +94,20 @@ record HostMemoryLimitTest(SimulatedDriver machine, GpuCheckpoints checkpoints) 
 
   /** Suspends a process in a JVM of its own. */
   public static void main(String[] args) {
-    CheckpointedProcess suspended =
+    GpuCheckpoints here =
         GpuCheckpoints.builder()
             .cuda(Path.of(args[0]))
             .stateDirectory(Path.of(args[1]))
             .hostMemory(HostMemory.in(TMPFS))
-            .build()
-            .process(Integer.parseInt(args[2]))
-            .suspend();
+            .build();
+    String limit =
+        here.doctor().findings().stream()
+            .filter(finding -> finding.subject().equals("memory limit"))
+            .map(finding -> "warned, ")
+            .collect(Collectors.joining());
+    CheckpointedProcess suspended = here.process(Integer.parseInt(args[2])).suspend();
     String notes = suspended.steps().stream().map(Step::note).collect(Collectors.joining());
-    System.out.println("suspended" + notes.replaceAll("(?s).*(, as none .* JVM) has.*", "$1"));
+    System.out.println(
+        limit + "suspended" + notes.replaceAll("(?s).*(, as none .* JVM) has.*", "$1"));
   }
 }

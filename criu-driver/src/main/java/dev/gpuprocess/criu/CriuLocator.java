@@ -170,11 +170,8 @@ final class CriuLocator {
     return VARIABLE
         + " (not set), PATH ("
         + environment.getOrDefault("PATH", "not set")
-        + "), "
-        + provisionedHome()
-            .map(home -> home.resolve("VERSION/criu"))
-            .map(Path::toString)
-            .orElse("");
+        + ")"
+        + provisionedHome().map(home -> ", " + home.resolve("VERSION/criu")).orElse("");
   }
 
   /** The first program with this name on the PATH. */

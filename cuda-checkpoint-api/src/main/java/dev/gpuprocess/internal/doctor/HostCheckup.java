@@ -2,6 +2,7 @@ package dev.gpuprocess.internal.doctor;
 
 import dev.gpuprocess.internal.proc.Capabilities;
 import dev.gpuprocess.internal.proc.Capabilities.Capability;
+import dev.gpuprocess.internal.proc.ControlGroup;
 import dev.gpuprocess.internal.proc.HostMemory;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.state.StateDirectory;
@@ -10,6 +11,7 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Optional;
+import java.util.OptionalLong;
 
 /** Checks the kernel, our capabilities, memory and directories. */
 final class HostCheckup {
@@ -118,6 +120,14 @@ final class HostCheckup {
           "host memory", amounts + ", so not all can be suspended at once", "suspend one by one");
     } else {
       checkup.ok("host memory", amounts);
+    }
+    OptionalLong limit = ControlGroup.memoryRoom(ProcessHandle.current().pid());
+    if (limit.isPresent() && limit.getAsLong() < onGpus) {
+      checkup.warning(
+          "memory limit",
+          "the control group of this JVM allows %s more memory, and suspended processes are charged to it"
+              .formatted(Bytes.text(Math.max(0, limit.getAsLong()))),
+          "raise its memory limit by the GPU memory that is suspended at a time");
     }
   }
 

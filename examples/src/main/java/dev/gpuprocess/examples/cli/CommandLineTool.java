@@ -6,7 +6,9 @@ import java.io.PrintStream;
 import java.io.PrintWriter;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine;
@@ -193,6 +195,13 @@ public final class CommandLineTool {
                   similar.isEmpty() ? "" : "; did you mean " + String.join(" or ", similar) + "?");
     }
     err.println(NAME + ": " + Output.printable(message));
+    boolean isJson = List.of(args).contains("--json");
+    Map<String, @Nullable Object> value = new LinkedHashMap<>();
+    value.put("group", ExitCode.USAGE.name());
+    value.put("exitCode", ExitCode.USAGE.code());
+    value.put("reason", "OPTION");
+    value.put("message", message);
+    new Output(out, isJson).failure(value);
     String name = failure.getCommandLine().getCommandSpec().qualifiedName();
     err.println("usage: see " + name.replaceFirst(" ", " help "));
     return ExitCode.USAGE.code();

@@ -50,6 +50,14 @@ final class ImagePage {
       .quiet { color: #7b8794 }
       summary { cursor: pointer; margin-top: .5rem }
       details { margin-left: .25rem }
+      @media (prefers-color-scheme: dark) {
+      body { color: #d5dbe1; background: #15191d }
+      section { background: #1d2329; border-color: #333c45 }
+      th, td { border-color: #2a323a }
+      thead th, tbody th { color: #9aa5b1 }
+      .bar { background: #2a323a }
+      .differs { color: #f97066 }
+      }
       </style>
       </head>
       <body>
@@ -113,7 +121,7 @@ final class ImagePage {
         "State",
         "#Threads",
         "#Files",
-        "#Memory in the image",
+        "#Memory written by CRIU",
         "",
         "Name");
     for (DumpedProcess each : tree.processes()) {

@@ -5,6 +5,7 @@ import dev.gpuprocess.examples.slot.SlotTimeline;
 import dev.gpuprocess.report.SlotEvent;
 import java.io.IOException;
 import java.net.SocketException;
+import java.nio.channels.ClosedByInterruptException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -182,6 +183,11 @@ final class SlotCommand {
             ExitCode.FIX_AND_RETRY,
             "NO_CONTROLLER",
             "slot %s is not open: start gpuprocess slot run %s".formatted(name, name));
+      } catch (ClosedByInterruptException e) {
+        throw new CommandException(
+            ExitCode.RETRY_LATER,
+            "CANCELLED",
+            "the wait was cancelled: the process stays in slot %s".formatted(name));
       } catch (IOException e) {
         throw new CommandException(
             ExitCode.RETRY_LATER,

@@ -121,6 +121,16 @@ class CommandLineTest {
   void hasAnExitCodeForEachGroup(
       GpuCheckpoints machine, SimulatedDriver driver, Counter counter, Workload idle) {
     assertEquals(2, Call.of(machine).code());
+    Call wrong = Call.of(machine, "state", "--json", 0);
+    assertEquals(2, wrong.code());
+    assertEquals(
+        "USAGE",
+        JsonParser.parseString(wrong.out())
+            .getAsJsonObject()
+            .get("error")
+            .getAsJsonObject()
+            .get("group")
+            .getAsString());
     Call unknown = Call.of(machine, "sttae");
     assertEquals(2, unknown.code());
     assertTrue(

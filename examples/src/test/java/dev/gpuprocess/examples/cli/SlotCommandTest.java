@@ -215,6 +215,7 @@ class SlotCommandTest {
       Call late = slot("acquire", "main", two.pid(), "--timeout", "300ms");
       assertEquals(3, late.code(), late::toString);
       assertTrue(late.err().contains("the time of --timeout has passed"), late::toString);
+      assertTrue(late.err().contains("the wait was cancelled"), late::toString);
       // The controller sees that the caller has gone, and the process wants no GPU.
       assertTrue(
           Await.until(
