@@ -58,6 +58,12 @@ record SocketOptions(Map<Option, byte[]> values) {
             5, 6, 9, 10, 11, 12, 13, 18, 29, 35, 36, 37, 40, 45, 46, 47, 60, 69, 70, 73, 74, 75));
   }
 
+  /** {@code TCP_MAXSEG} and {@code TCP_WINDOW_CLAMP}: the kernel changes them on a connection. */
+  private static final List<Integer> NOT_OF_CONNECTIONS = List.of(2, 10);
+
+  private static final int TCP_INFO = 11;
+  private static final List<Byte> WITHOUT_CONNECTION = List.of((byte) 7, (byte) 10);
+
   record Option(int level, int name) {}
 
   /**
@@ -72,7 +78,11 @@ record SocketOptions(Map<Option, byte[]> values) {
     }
     Map<Option, byte[]> values = new LinkedHashMap<>();
     for (int level : levels(domain, number(socket, PROTOCOL))) {
-      for (int name : NAMES.getOrDefault(level, List.of())) {
+      List<Integer> names = new ArrayList<>(NAMES.getOrDefault(level, List.of()));
+      if (level == TCP && !isConnected(socket)) {
+        names.addAll(NOT_OF_CONNECTIONS);
+      }
+      for (int name : names) {
         socket
             .get(level, name)
             .filter(value -> value.length > 0)
@@ -80,6 +90,13 @@ record SocketOptions(Map<Option, byte[]> values) {
       }
     }
     return Optional.of(new SocketOptions(values));
+  }
+
+  private static boolean isConnected(TakenSocket socket) {
+    return socket
+        .get(TCP, TCP_INFO)
+        .filter(info -> info.length > 0 && WITHOUT_CONNECTION.contains(info[0]))
+        .isEmpty();
   }
 
   private static List<Integer> levels(int domain, int protocol) {
