@@ -10,7 +10,10 @@ module dev.gpuprocess {
   requires org.objectweb.asm;
   requires org.objectweb.asm.commons;
   requires org.objectweb.asm.util;
-  requires com.google.gson;
+  // The jar has a copy of its own under another name, which uses the two after it.
+  requires static com.google.gson;
+  requires static java.sql;
+  requires static jdk.unsupported;
   requires jdk.jfr;
   requires org.slf4j;
 

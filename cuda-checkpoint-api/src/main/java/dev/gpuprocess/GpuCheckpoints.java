@@ -15,6 +15,7 @@ import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.call.StateReading;
 import dev.gpuprocess.internal.call.Stop;
 import dev.gpuprocess.internal.context.CriuProviders;
+import dev.gpuprocess.internal.context.CriuSettings;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.context.LibraryClasses;
 import dev.gpuprocess.internal.cuda.LibCuda;
@@ -35,6 +36,7 @@ import dev.gpuprocess.internal.state.StateDirectory;
 import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.internal.time.Polling;
+import dev.gpuprocess.options.CriuOptions;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.HostMemory;
 import dev.gpuprocess.options.LaunchOptions;
@@ -77,6 +79,7 @@ public final class GpuCheckpoints {
               new HostMemoryPool(HostMemory.automatic()),
               false,
               false,
+              new CriuSettings(CriuOptions.ofDefaults()),
               null));
 
   private final EngineContext context;
@@ -483,6 +486,7 @@ public final class GpuCheckpoints {
     private HostMemoryPool hostMemory;
     private boolean allowPeerMemory;
     private boolean resumeOnExit;
+    private CriuSettings criuOptions;
     private @Nullable ImageKey imageKey;
 
     private Builder(EngineContext from) {
@@ -496,6 +500,7 @@ public final class GpuCheckpoints {
       this.hostMemory = from.hostMemory();
       this.allowPeerMemory = from.allowPeerMemory();
       this.resumeOnExit = from.resumeOnExit();
+      this.criuOptions = from.criuOptions();
       this.imageKey = from.imageKey();
     }
 
@@ -667,6 +672,24 @@ public final class GpuCheckpoints {
     }
 
     /**
+     * Sets options of CRIU for all dumps, snapshots and restores, those of slots and plans too.
+     * Options of one call override them, and they override those that an image remembers of its
+     * dump and the administrator's file: the file named by the system property {@code
+     * gpuprocess.criu.conf} or the environment variable {@code GPUPROCESS_CRIU_CONF}, or else
+     * {@code /etc/gpuprocess/criu.conf}, with a setting in each line as {@link
+     * CriuOptions.Builder#set} reads it. The file is read at each dump and restore, and refused
+     * with {@link dev.gpuprocess.error.FixAndRetryException} and reason UNSUPPORTED_OPTION if
+     * others than root and this user could have written it.
+     *
+     * @param options {@link CriuOptions#ofDefaults()} by default
+     * @return this builder
+     */
+    public Builder criuOptions(CriuOptions options) {
+      this.criuOptions = new CriuSettings(requireNonNull(options, "options"));
+      return this;
+    }
+
+    /**
      * Sets a key with which images are signed, for images that leave this machine or are stored
      * where others can write. The manifest is then authenticated by a code (HMAC-SHA256) that
      * cannot be made without the key, and lists SHA-256 checksums of the files; an image without
@@ -706,6 +729,7 @@ public final class GpuCheckpoints {
               hostMemory,
               allowPeerMemory,
               resumeOnExit,
+              criuOptions,
               imageKey));
     }
   }

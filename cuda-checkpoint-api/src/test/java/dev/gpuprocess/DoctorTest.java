@@ -284,14 +284,16 @@ class DoctorTest {
             "its lock",
             "is held",
             "",
-            new UnsupportedResource(pid, "descriptor 4", "/file", null)));
+            new UnsupportedResource(
+                UnsupportedResource.Kind.OTHER, pid, "descriptor 4", "/file", null)));
     criu.findings.add(
         new Finding(
             Severity.PROBLEM,
             "its GPU",
             "is open",
             "",
-            new UnsupportedResource(pid, "descriptor 5", "/dev/nvidia0", null)));
+            new UnsupportedResource(
+                UnsupportedResource.Kind.OTHER, pid, "descriptor 5", "/dev/nvidia0", null)));
     Diagnosis running = checkpoints.doctor(pid);
     assertEquals(List.of("its lock"), running.problems().stream().map(Finding::subject).toList());
     assertTells(running, Severity.OK, "device files", "a suspend closes them");

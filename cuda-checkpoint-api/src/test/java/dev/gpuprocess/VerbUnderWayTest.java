@@ -152,7 +152,8 @@ record VerbUnderWayTest(
         "tracer",
         "it is traced",
         "end the tracer",
-        new UnsupportedResource((int) counter.pid(), "tracer 1", "", null));
+        new UnsupportedResource(
+            UnsupportedResource.Kind.OTHER, (int) counter.pid(), "tracer 1", "", null));
   }
 
   @Test

@@ -31,14 +31,13 @@ class ByCommandOptionsTest extends OptionsTest {
   @Test
   @Override
   void inherit_replacesAPipe_byAFileOfOurs() {
-    assertRefused("CriuOptions.inherit", super::inherit_replacesAPipe_byAFileOfOurs);
+    assertRefused("inherit-f", super::inherit_replacesAPipe_byAFileOfOurs);
   }
 
   @Test
   @Override
   void external_letsAHalfOfAPairGo_andInheritGivesItAnother() {
-    assertRefused(
-        "CriuOptions.inherit", super::external_letsAHalfOfAPairGo_andInheritGivesItAnother);
+    assertRefused("inherit-f", super::external_letsAHalfOfAPairGo_andInheritGivesItAnother);
   }
 
   @Test

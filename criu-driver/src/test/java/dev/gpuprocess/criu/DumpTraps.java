@@ -222,7 +222,7 @@ final class DumpTraps {
     UnsupportedResource resource = e.resources().get(0);
     assertTrue(e.getMessage().contains(resource.name()), e.getMessage());
     if (resource.option() != null) {
-      assertTrue(e.getMessage().contains("set " + resource.option()), e.getMessage());
+      assertTrue(e.getMessage().contains("use " + resource.option()), e.getMessage());
     }
     assertEquals(idle.pid(), resource.pid());
     assertTrue(Long.parseLong(idle.ask("?")) > 0, "it goes on");
@@ -265,7 +265,7 @@ final class DumpTraps {
       UnsupportedResource lock =
           unsupported(fixture.site("ours"), idle, DumpDirectories.dump().build());
       assertEquals(fixture.directory().resolve("file").toString(), lock.name());
-      assertEquals("CriuOptions.fileLocks(true)", lock.option());
+      assertEquals("CriuOptions.set(\"file-locks\")", lock.option());
     }
   }
 
@@ -277,7 +277,7 @@ final class DumpTraps {
       UnsupportedResource tcp =
           unsupported(fixture.site("ours"), idle, DumpDirectories.dump().build());
       assertTrue(tcp.name().matches("tcp 127.0.0.1:\\d+ -> 127.0.0.1:\\d+"), tcp::name);
-      assertEquals("CriuOptions.tcpEstablished(true)", tcp.option());
+      assertEquals("CriuOptions.set(\"tcp-established\")", tcp.option());
     }
   }
 
@@ -290,7 +290,7 @@ final class DumpTraps {
       UnsupportedResource file = unsupported(fixture.site("ours"), idle, small);
       assertEquals(fixture.directory().resolve("file").toString(), file.name());
       String option = String.valueOf(file.option());
-      assertTrue(option.matches("CriuOptions\\.ghostLimit\\(\\d+\\)"), option);
+      assertTrue(option.matches("CriuOptions\\.set\\(\"ghost-limit=\\d+\"\\)"), option);
       long enough = Long.parseLong(option.replaceAll("\\D", ""));
       fixture
           .site("cured")
@@ -326,7 +326,8 @@ final class DumpTraps {
           assertThrows(
               CriuException.class,
               () -> backupConnected(fixture, program, connected, NetworkLock.IPTABLES));
-      assertTrue(e.getMessage().contains("CriuOptions.networkLock(NFTABLES)"), e.getMessage());
+      assertTrue(
+          e.getMessage().contains("CriuOptions.set(\"network-lock=nftables\")"), e.getMessage());
       assertTrue(e.getMessage().contains("the process runs on"), e.getMessage());
       backupConnected(fixture, program, connected, NetworkLock.NFTABLES);
       backupConnected(fixture, program, connected, NetworkLock.SKIP);

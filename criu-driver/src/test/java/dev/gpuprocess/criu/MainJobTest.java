@@ -314,7 +314,11 @@ class MainJobTest {
       assertEquals(
           List.of(
               new UnsupportedResource(
-                  (int) counter.pid(), "descriptor " + descriptor, "/dev/fuse", null)),
+                  UnsupportedResource.Kind.OTHER,
+                  (int) counter.pid(),
+                  "descriptor " + descriptor,
+                  "/dev/fuse",
+                  null)),
           e.resources());
       assertTrue(e.getMessage().contains("descriptor %s: /dev/fuse".formatted(descriptor)));
       assertEquals(CriuFailure.NOT_STARTED, e.criu().orElseThrow());
@@ -335,7 +339,7 @@ class MainJobTest {
               CriuException.class,
               CriuException.Reason.UNSUPPORTED_RESOURCE,
               () -> suspended.dump(image()));
-      assertEquals("CriuOptions.fileLocks(true)", e.resources().get(0).option());
+      assertEquals("CriuOptions.set(\"file-locks\")", e.resources().get(0).option());
       suspended
           .dump(image(), DumpOptions.builder().criu(c -> c.fileLocks(true)).build())
           .restore()

@@ -264,11 +264,15 @@ class MessagesTest {
     Map.of(
             "BUG! Unknown socket collected (family 38)", "AF_ALG",
             "OOM storing pipe", "1024 pipes")
-        .forEach((error, cure) -> assertTrue(Hints.of("dump", error).orElse("").contains(cure)));
+        .forEach(
+            (error, cure) ->
+                assertTrue(Hints.of("dump", List.of(error)).orElse("").contains(cure)));
     Map.of(
             "File tmp/x has bad size 3 (expect 4)", "put the old version back",
-            "BUG at criu/mount.c:48", "mountCompatibility(true)")
-        .forEach((error, cure) -> assertTrue(Hints.of("restore", error).orElse("").contains(cure)));
+            "mnt: BUG at criu/mount.c:48", "CriuOptions.set(\"root=/\")")
+        .forEach(
+            (error, cure) ->
+                assertTrue(Hints.of("restore", List.of(error)).orElse("").contains(cure)));
   }
 
   @Test

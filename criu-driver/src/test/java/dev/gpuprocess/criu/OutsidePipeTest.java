@@ -69,7 +69,7 @@ class OutsidePipeTest {
       assertTrue(text.contains("descriptor 1: pipe:[" + inode + "] is its standard output"), text);
       assertTrue(text.contains("process " + ProcessHandle.current().pid() + " (java)"), text);
       assertTrue(text.contains("start the process with a file in its place"), text);
-      String option = "CriuOptions.external(External.pipe(%d))".formatted(inode);
+      String option = "CriuOptions.set(\"external=pipe[%d]\")".formatted(inode);
       assertEquals(option, Objects.requireNonNull(found.get(0).resource()).option());
 
       DumpOptions told =

@@ -188,7 +188,7 @@ class PreflightTest {
       UnsupportedResource lock = problem(idle, backup().build(), "file locks");
       assertEquals("descriptor " + held, lock.handle());
       assertEquals(directory.resolve("file").toString(), lock.name());
-      assertEquals("CriuOptions.fileLocks(true)", lock.option());
+      assertEquals("CriuOptions.set(\"file-locks\")", lock.option());
       assertCured(idle, backup().criu(c -> c.fileLocks(true)).build());
     }
   }
@@ -201,7 +201,7 @@ class PreflightTest {
       assertEquals(2, ends.size(), ends::toString);
       UnsupportedResource client = Objects.requireNonNull(ends.get(0).resource());
       assertTrue(client.name().matches("tcp 127.0.0.1:\\d+ -> 127.0.0.1:\\d+"), client.name());
-      assertEquals("CriuOptions.tcpEstablished(true)", client.option());
+      assertEquals("CriuOptions.set(\"tcp-established\")", client.option());
       CriuException e = assertThrows(CriuException.class, () -> dump(idle, backup().build()));
       assertTrue(e.criu().orElseThrow().firstError().contains("Connected TCP"), e::getMessage);
       assertCured(idle, backup().criu(c -> c.tcpEstablished(true)).build());
@@ -217,7 +217,7 @@ class PreflightTest {
           problem(idle, backup().criu(c -> c.tcpEstablished(true)).build(), "In-flight connection");
       assertEquals("descriptor " + held, listener.handle());
       assertTrue(listener.name().startsWith("tcp listener 127.0.0.1:"), listener::toString);
-      assertEquals("CriuOptions.tcpSkipInFlight(true)", listener.option());
+      assertEquals("CriuOptions.set(\"skip-in-flight\")", listener.option());
       assertCured(idle, backup().criu(c -> c.tcpEstablished(true).tcpSkipInFlight(true)).build());
     }
   }
@@ -231,7 +231,7 @@ class PreflightTest {
       assertEquals("descriptor " + held, file.handle());
       assertEquals(directory.resolve("file").toString(), file.name());
       String option = Objects.requireNonNull(file.option());
-      assertTrue(option.matches("CriuOptions\\.ghostLimit\\(\\d+\\)"), option);
+      assertTrue(option.matches("CriuOptions\\.set\\(\"ghost-limit=\\d+\"\\)"), option);
       assertCured(
           idle,
           backup().criu(c -> c.ghostLimit(Long.parseLong(option.replaceAll("\\D", "")))).build());
@@ -259,7 +259,7 @@ class PreflightTest {
       String held = hold(idle, "renamed FILE");
       UnsupportedResource file = problem(idle, backup().build(), "Can't create link remap");
       assertEquals("descriptor " + held, file.handle());
-      assertEquals("CriuOptions.linkRemap(true)", file.option());
+      assertEquals("CriuOptions.set(\"link-remap\")", file.option());
       assertCured(idle, backup().criu(c -> c.linkRemap(true)).build());
     }
   }
@@ -272,7 +272,7 @@ class PreflightTest {
       hold(outside, "unix-bind FILE");
       hold(idle, "unix-send FILE");
       UnsupportedResource socket = problem(idle, backup().build(), "External socket");
-      assertEquals("CriuOptions.externalUnixSockets(true)", socket.option());
+      assertEquals("CriuOptions.set(\"ext-unix-sk\")", socket.option());
       String found = preflight(idle, backup().build()).get(0).what();
       assertTrue(found.contains("is connected to process %d ".formatted(outside.pid())), found);
       assertCured(idle, backup().criu(c -> c.externalUnixSockets(true)).build());
@@ -288,7 +288,7 @@ class PreflightTest {
       server.bind(UnixDomainSocketAddress.of(name));
       String held = hold(idle, "unix-to " + name);
       External socket = External.unixSocket(inode(idle, held));
-      String option = "CriuOptions.external(External.unixSocket(%d))".formatted(inode(idle, held));
+      String option = "CriuOptions.set(\"external=unix[%d]\")".formatted(inode(idle, held));
       // Not accepted yet: CRIU would dump it, and restore it connected to nothing.
       List<Finding> waiting = preflight(idle, backup().build());
       assertEquals(1, waiting.size(), waiting::toString);
@@ -387,8 +387,7 @@ class PreflightTest {
       assertEquals("/dev/pts/" + index, terminal.name());
       FileNode node = FileNode.at(Path.of("/dev/pts/" + index)).orElseThrow();
       assertEquals(
-          "CriuOptions.external(External.terminal(%#x, %#x))"
-              .formatted(node.number(), node.device()),
+          "CriuOptions.set(\"external=tty[%x:%x]\")".formatted(node.number(), node.device()),
           terminal.option());
       assertCured(
           idle,

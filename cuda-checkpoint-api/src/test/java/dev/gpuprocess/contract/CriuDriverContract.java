@@ -348,7 +348,7 @@ public abstract class CriuDriverContract {
           assertThrows(
               CriuException.class,
               () -> driver().dump(dumpOf(workload.identity()), DumpListener.NONE));
-      assertTrue(e.getMessage().contains("CriuOptions.tcpEstablished(true)"), e.getMessage());
+      assertTrue(e.getMessage().contains("CriuOptions.set(\"tcp-established\")"), e.getMessage());
       assertTrue(
           e.criu().orElseThrow().firstError().contains("Connected TCP socket"),
           e.criu().orElseThrow()::firstError);

@@ -37,6 +37,7 @@ record FoundAttribute(Attribute attribute, int pid, String what) {
                 ? ", so the image cannot hold that memory"
                 : ", and a restored process would be less confined"),
         "set %s to accept that".formatted(option),
-        new UnsupportedResource(pid, "attribute", attribute.text(), option));
+        new UnsupportedResource(
+            UnsupportedResource.Kind.OTHER, pid, "attribute", attribute.text(), option));
   }
 }

@@ -25,6 +25,7 @@ import org.jspecify.annotations.Nullable;
  * @param hostMemory the pool for the GPU memory of suspended processes
  * @param allowPeerMemory whether ranks that may map each other's GPU memory are checkpointed
  * @param resumeOnExit whether the exit of this JVM resumes what it has suspended
+ * @param criuOptions the options of CRIU for all dumps and restores
  * @param imageKey the key that signs new images and verifies opened ones; null for none
  */
 public record EngineContext(
@@ -38,6 +39,7 @@ public record EngineContext(
     HostMemoryPool hostMemory,
     boolean allowPeerMemory,
     boolean resumeOnExit,
+    CriuSettings criuOptions,
     @Nullable ImageKey imageKey) {
 
   /** Returns the GPUs, read within a deadline. */

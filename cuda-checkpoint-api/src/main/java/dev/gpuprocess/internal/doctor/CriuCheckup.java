@@ -1,7 +1,10 @@
 package dev.gpuprocess.internal.doctor;
 
 import dev.gpuprocess.error.GpuCheckpointException;
+import dev.gpuprocess.internal.context.CriuSettings;
 import dev.gpuprocess.internal.context.EngineContext;
+import dev.gpuprocess.internal.text.OptionText;
+import dev.gpuprocess.options.CriuOptions;
 import dev.gpuprocess.report.Finding;
 import dev.gpuprocess.report.Finding.Severity;
 import dev.gpuprocess.spi.CriuDriver;
@@ -74,7 +77,15 @@ final class CriuCheckup {
               AmdCheckup amd = new AmdCheckup(checkup, context, AmdCheckup.DEVICE);
               checkup.look(AmdCheckup.SUBJECT, context.timeouts().call(), () -> amd.look(criu));
             });
+    checkup.look("options of CRIU", context.timeouts().call(), this::lookForAdministratorsFile);
     checkup.look(FIREWALL, context.timeouts().call(), this::lookForFirewall);
+  }
+
+  private void lookForAdministratorsFile() {
+    CriuOptions set = CriuSettings.administrators();
+    if (!set.settings(each -> true).isEmpty()) {
+      checkup.ok("options of CRIU", "%s sets %s".formatted(CriuSettings.file(), set));
+    }
   }
 
   private void lookForFirewall() {
@@ -83,7 +94,9 @@ final class CriuCheckup {
       checkup.warning(
           FIREWALL,
           "is not on the PATH; CRIU runs it only to dump connected TCP sockets"
-              + " (CriuOptions.tcpEstablished)",
+              + " ("
+              + OptionText.criu("tcp-established")
+              + ")",
           "install iptables if you need that");
     }
   }

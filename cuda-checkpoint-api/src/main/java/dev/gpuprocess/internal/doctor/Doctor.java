@@ -59,7 +59,8 @@ public final class Doctor {
       checkup.problem("process " + pid, "does not exist", "check the pid");
       return checkup.diagnosis();
     }
-    checkup.look("process " + pid, () -> lookAt(identity.get(), image, options));
+    checkup.look(
+        "process " + pid, () -> lookAt(identity.get(), image, context.criuOptions().of(options)));
     return checkup.diagnosis();
   }
 

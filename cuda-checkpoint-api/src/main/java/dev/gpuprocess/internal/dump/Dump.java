@@ -70,8 +70,9 @@ public final class Dump {
     this.tree = operation.tree();
     this.root = tree.root;
     this.context = tree.context;
-    this.mounts = TreeMounts.of(root.pid(), options);
-    this.options = mounts.map(found -> found.with(options)).orElse(options);
+    DumpOptions all = context.criuOptions().of(options);
+    this.mounts = TreeMounts.of(root.pid(), all);
+    this.options = mounts.map(found -> found.with(all)).orElse(all);
     this.steps = steps;
     this.isSnapshot = isSnapshot;
     this.clock = clock;

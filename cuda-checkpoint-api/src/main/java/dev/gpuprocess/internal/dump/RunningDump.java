@@ -68,7 +68,7 @@ public final class RunningDump {
     this.verb = verb;
     this.clock = clock;
     this.tree = self.tree();
-    this.options = options;
+    this.options = tree.context.criuOptions().of(options);
     this.steps = self.measuredAnew();
   }
 

@@ -5,7 +5,6 @@ import dev.gpuprocess.internal.manifest.ManifestData;
 import dev.gpuprocess.options.CriuOptions;
 import dev.gpuprocess.options.CriuSwitch;
 import dev.gpuprocess.options.DumpOptions;
-import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.spi.GpuPlugin;
 import java.util.Optional;
@@ -41,10 +40,5 @@ public final class ManifestOptions {
         mounts.map(TreeMounts::hostMounts).orElse(null),
         mounts.map(TreeMounts::boundMounts).orElse(null),
         plugin == null ? null : plugin.id());
-  }
-
-  /** Adds the options from the manifest, except those that the caller set. */
-  public static RestoreOptions with(ManifestData.Options kept, RestoreOptions wanted) {
-    return wanted.toBuilder().criu(wanted.criu().over(kept.criuOptions())).build();
   }
 }

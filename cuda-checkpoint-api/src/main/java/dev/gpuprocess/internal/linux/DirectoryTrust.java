@@ -54,6 +54,30 @@ public final class DirectoryTrust {
   }
 
   /**
+   * Checks that only root and this user can write to a file or replace it.
+   *
+   * @throws FileSystemException with the reason and the remedy when another user can
+   */
+  public static void requireFile(Path file) throws IOException {
+    Path path = file.toAbsolutePath();
+    Ownership found = Ownership.of(path);
+    if (!Files.isRegularFile(path, LinkOption.NOFOLLOW_LINKS)) {
+      throw refused(path, "is not a regular file");
+    }
+    if (!found.isTrusted()) {
+      throw refused(
+          path,
+          "belongs to user %s, and not to root or to us"
+              .formatted(Integer.toUnsignedString(found.uid())));
+    }
+    if (found.isWritableByOthers()) {
+      throw refused(path, "can be written by others: chmod go-w " + path);
+    }
+    requireSafeAbove(path);
+    requireSafeAbove(path.toRealPath());
+  }
+
+  /**
    * Checks that a directory can be created that no other user can replace.
    *
    * @return the nearest existing directory above it

@@ -93,6 +93,13 @@ public record Capabilities(
   }
 
   /**
+   * Returns whether a program that runs as root could have a capability, if the process starts it.
+   */
+  public boolean mayGiveRoot(Capability capability) {
+    return ((inheritable | bounding) & capability.bit) != 0;
+  }
+
+  /**
    * Returns whether a program that the process starts gets a capability, if the program file has
    * none.
    *

@@ -12,7 +12,6 @@ import dev.gpuprocess.internal.engine.StateHandle;
 import dev.gpuprocess.internal.engine.StepRecorder;
 import dev.gpuprocess.internal.engine.TrackedTree;
 import dev.gpuprocess.internal.extras.ImageExtras;
-import dev.gpuprocess.internal.extras.ManifestOptions;
 import dev.gpuprocess.internal.extras.TreeMounts;
 import dev.gpuprocess.internal.image.ImageDirectory;
 import dev.gpuprocess.internal.image.LogDirectory;
@@ -156,12 +155,16 @@ public final class ImageRestore {
   }
 
   /** Takes the locks and waits for the pid. */
-  private StateHandle placed(RestoreOptions options) {
+  private StateHandle placed(RestoreOptions call) {
+    RestoreOptions options =
+        context
+            .criuOptions()
+            .of(call.toBuilder().expectNothing().build(), manifest.options().criuOptions());
     if (!options.skipMachineCheck()) {
       steps.runNoted(
           "compare", 0, () -> MachineComparison.require(context, image.path(), manifest, options));
     }
-    RestoreOptions all = completed(options);
+    RestoreOptions all = mounts.map(found -> found.with(manifest.pid(), options)).orElse(options);
     List<ProcessLock> locks = pid.lock();
     try {
       pid.awaitFree();
@@ -171,12 +174,6 @@ public final class ImageRestore {
     } finally {
       locks.forEach(ProcessLock::release);
     }
-  }
-
-  private RestoreOptions completed(RestoreOptions options) {
-    RestoreOptions wanted = options.toBuilder().expectNothing().build();
-    RestoreOptions all = ManifestOptions.with(manifest.options(), wanted);
-    return mounts.map(found -> found.with(manifest.pid(), all)).orElse(all);
   }
 
   private StateHandle verified(RestoreOptions options) {

@@ -53,7 +53,8 @@ class PrintableTest {
   @Test
   void messagesFindingsAndResourcesAreEscaped() {
     assertHarmless(new NoSuchProcessException(HOSTILE, Failure.of("dump", 1)).getMessage());
-    UnsupportedResource resource = new UnsupportedResource(1, "descriptor 1", HOSTILE, null);
+    UnsupportedResource resource =
+        new UnsupportedResource(UnsupportedResource.Kind.OTHER, 1, "descriptor 1", HOSTILE, null);
     assertHarmless(resource.toString());
     assertEquals(HOSTILE, resource.name(), "data stay as they are");
     Finding finding = new Finding(Severity.WARNING, HOSTILE, HOSTILE, HOSTILE, resource);

@@ -1,5 +1,6 @@
 package dev.gpuprocess.examples.cli;
 
+import dev.gpuprocess.options.CriuOptions;
 import java.time.Duration;
 import java.util.OptionalLong;
 import org.jspecify.annotations.Nullable;
@@ -26,6 +27,11 @@ abstract class CliCommand {
    * @return the exit code
    */
   abstract int run(Session session);
+
+  /** Returns the options of CRIU for all dumps and restores of the command. */
+  CriuOptions criu() {
+    return CriuOptions.ofDefaults();
+  }
 
   /** Returns the process whose state is printed when the command fails. */
   OptionalLong subject() {

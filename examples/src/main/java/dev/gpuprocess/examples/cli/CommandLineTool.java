@@ -45,6 +45,7 @@ public final class CommandLineTool {
           "recover",
           "doctor",
           "slot",
+          "criu-options",
           "completion",
           "man");
 
@@ -258,6 +259,7 @@ public final class CommandLineTool {
       case "recover" -> new RecoverCommand();
       case "doctor" -> new DoctorCommand();
       case "slot" -> new SlotCommand();
+      case "criu-options" -> new CriuOptionsCommand();
       case "completion" -> new CompletionCommand();
       case "man" -> new ManCommand();
       default -> throw new IllegalArgumentException(name);

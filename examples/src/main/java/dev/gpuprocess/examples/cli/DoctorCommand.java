@@ -1,6 +1,7 @@
 package dev.gpuprocess.examples.cli;
 
 import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.options.CriuOptions;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.report.Diagnosis;
 import dev.gpuprocess.report.Finding;
@@ -10,6 +11,7 @@ import java.util.List;
 import java.util.Map;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Parameters;
 
 /** Prints which requirements the machine or a process meets. */
@@ -28,6 +30,13 @@ final class DoctorCommand extends CliCommand {
       paramLabel = "DIR",
       description = "The directory for images.")
   private @Nullable Path directory;
+
+  @Mixin private final CriuArguments criu = new CriuArguments();
+
+  @Override
+  CriuOptions criu() {
+    return criu.options();
+  }
 
   @Override
   int run(Session session) {
@@ -60,8 +69,8 @@ final class DoctorCommand extends CliCommand {
     Map<String, @Nullable Object> value = new LinkedHashMap<>();
     value.put("severity", finding.severity().name());
     value.put("subject", finding.subject());
-    value.put("finding", finding.what());
-    value.put("cure", finding.cure());
+    value.put("finding", OptionForm.of(finding.what()));
+    value.put("cure", OptionForm.of(finding.cure()));
     return value;
   }
 }

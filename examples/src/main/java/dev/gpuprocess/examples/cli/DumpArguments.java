@@ -12,24 +12,6 @@ final class DumpArguments {
   @Option(names = "--label", paramLabel = "TEXT", description = "A label for the image.")
   private @Nullable String label;
 
-  @Option(names = "--tcp-established", description = "Dump established TCP connections too.")
-  private boolean tcpEstablished;
-
-  @Option(names = "--shell-job", description = "The process belongs to the session of a shell.")
-  private boolean shellJob;
-
-  @Option(names = "--file-locks", description = "Dump file locks too.")
-  private boolean fileLocks;
-
-  @Option(names = "--link-remap", description = "Dump open files that were unlinked.")
-  private boolean linkRemap;
-
-  @Option(
-      names = "--ghost-limit",
-      paramLabel = "BYTES",
-      description = "The largest unlinked file that is copied into the image.")
-  private @Nullable Long ghostLimit;
-
   @Option(
       names = "--release-inherited-gpu",
       description = "Make forked children release what they inherited of the GPU.")
@@ -53,17 +35,7 @@ final class DumpArguments {
         DumpOptions.builder()
             .cancellation(session.cancellation())
             .releaseInheritedGpu(releaseInheritedGpu)
-            .allowLoss(allowedLosses.toArray(Attribute[]::new))
-            .criu(
-                criu -> {
-                  criu.tcpEstablished(tcpEstablished)
-                      .shellJob(shellJob)
-                      .fileLocks(fileLocks)
-                      .linkRemap(linkRemap);
-                  if (ghostLimit != null) {
-                    criu.ghostLimit(ghostLimit);
-                  }
-                });
+            .allowLoss(allowedLosses.toArray(Attribute[]::new));
     if (label != null) {
       options.label(label);
     }

@@ -4,6 +4,7 @@ import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuProcess;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.RunningProcess;
+import dev.gpuprocess.options.CriuOptions;
 import dev.gpuprocess.options.DumpOptions;
 import java.nio.file.Path;
 import picocli.CommandLine.Command;
@@ -28,6 +29,13 @@ final class DumpCommand extends ProcessCommand {
   @Mixin private final FirstProcess first = new FirstProcess();
 
   @Mixin private final DumpArguments dump = new DumpArguments();
+
+  @Mixin private final CriuArguments criu = new CriuArguments();
+
+  @Override
+  CriuOptions criu() {
+    return criu.options();
+  }
 
   @Override
   int run(Session session) {

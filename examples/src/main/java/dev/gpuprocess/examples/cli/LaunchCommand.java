@@ -3,6 +3,7 @@ package dev.gpuprocess.examples.cli;
 import dev.gpuprocess.LaunchedProcess;
 import dev.gpuprocess.SnapshotPlan;
 import dev.gpuprocess.examples.slurm.FirstCheck;
+import dev.gpuprocess.options.CriuOptions;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.LaunchOptions;
 import java.io.FileDescriptor;
@@ -19,6 +20,7 @@ import java.util.Map;
 import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.Parameters;
 
@@ -66,6 +68,13 @@ final class LaunchCommand extends CliCommand {
       paramLabel = "TIME",
       description = "After Ctrl-C or --timeout: time from SIGTERM to SIGKILL; 10s by default.")
   private Duration grace = Duration.ofSeconds(10);
+
+  @Mixin private final CriuArguments criu = new CriuArguments();
+
+  @Override
+  CriuOptions criu() {
+    return criu.options();
+  }
 
   @Parameters(
       paramLabel = "COMMAND",

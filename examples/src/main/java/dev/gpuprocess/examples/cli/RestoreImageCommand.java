@@ -2,6 +2,7 @@ package dev.gpuprocess.examples.cli;
 
 import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuProcess;
+import dev.gpuprocess.options.CriuOptions;
 import dev.gpuprocess.options.RestoreOptions;
 import java.nio.file.Path;
 import java.util.LinkedHashMap;
@@ -38,13 +39,14 @@ final class RestoreImageCommand extends CliCommand {
       description = "Restore although the image was made on a different machine.")
   private boolean skipMachineCheck;
 
-  @Option(names = "--shell-job", description = "The process joins the session of this shell.")
-  private boolean shellJob;
-
-  @Option(names = "--tcp-established", description = "Restore established TCP connections.")
-  private boolean tcpEstablished;
-
   @Mixin private final ResumeArguments resume = new ResumeArguments();
+
+  @Mixin private final CriuArguments criu = new CriuArguments();
+
+  @Override
+  CriuOptions criu() {
+    return criu.options();
+  }
 
   @Override
   int run(Session session) {
@@ -81,8 +83,7 @@ final class RestoreImageCommand extends CliCommand {
     RestoreOptions.Builder options =
         RestoreOptions.builder()
             .cancellation(session.cancellation())
-            .skipMachineCheck(skipMachineCheck)
-            .criu(criu -> criu.shellJob(shellJob).tcpEstablished(tcpEstablished));
+            .skipMachineCheck(skipMachineCheck);
     if (label != null) {
       options.expectLabel(label);
     }

@@ -4,6 +4,7 @@ import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.GpuProcess;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.options.Cancellation;
+import dev.gpuprocess.options.CriuOptions;
 import java.io.PrintStream;
 import java.time.Duration;
 import java.util.LinkedHashMap;
@@ -26,6 +27,7 @@ final class Session {
   private final Progress progress;
   private final long began = System.nanoTime();
   private volatile boolean timedOut;
+  private CriuOptions criu = CriuOptions.ofDefaults();
   private @Nullable GpuCheckpoints machine;
 
   Session(
@@ -47,6 +49,7 @@ final class Session {
     Thread worker = Thread.currentThread();
     Thread timer = command.timeout == null ? null : timer(worker, command.timeout);
     try (progress) {
+      criu = command.criu();
       return command.run(this);
     } catch (RuntimeException e) {
       progress.close();
@@ -83,7 +86,8 @@ final class Session {
     ExitCode code = ExitCode.of(failure);
     String message =
         (timedOut && code == ExitCode.RETRY_LATER ? "the time of --timeout has passed: " : "")
-            + (failure.getMessage() == null ? failure.toString() : failure.getMessage());
+            + OptionForm.of(
+                failure.getMessage() == null ? failure.toString() : failure.getMessage());
     Map<String, @Nullable Object> value = new LinkedHashMap<>();
     value.put("group", code.name());
     value.put("exitCode", code.code());
@@ -118,7 +122,8 @@ final class Session {
   GpuCheckpoints machine() {
     GpuCheckpoints known = machine;
     if (known == null) {
-      known = source.get();
+      GpuCheckpoints standard = source.get();
+      known = standard.toBuilder().criuOptions(criu).build();
       if (progress.isShown()) {
         known = known.toBuilder().listener(progress).build();
       }
@@ -149,7 +154,7 @@ final class Session {
 
   /** Prints a line for people that is not a result, such as a snapshot that was skipped. */
   void note(String text) {
-    err.println("gpuprocess: " + Output.printable(text));
+    err.println("gpuprocess: " + Output.printable(OptionForm.of(text)));
   }
 
   /** Returns what is left of {@code --timeout}. */

@@ -2,6 +2,7 @@ package dev.gpuprocess.examples.cli;
 
 import dev.gpuprocess.GpuSlot;
 import dev.gpuprocess.examples.slot.SlotTimeline;
+import dev.gpuprocess.options.CriuOptions;
 import dev.gpuprocess.report.SlotEvent;
 import java.io.IOException;
 import java.net.SocketException;
@@ -21,6 +22,7 @@ import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.ArgGroup;
 import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.Parameters;
 
@@ -79,6 +81,13 @@ final class SlotCommand {
     @ArgGroup(exclusive = false)
     private @Nullable Disk disk;
 
+    @Mixin private final CriuArguments criu = new CriuArguments();
+
+    @Override
+    CriuOptions criu() {
+      return criu.options();
+    }
+
     @Option(
         names = "--timeline",
         paramLabel = "FILE",
@@ -123,8 +132,14 @@ final class SlotCommand {
       value.put("kind", event.kind().name());
       value.put("pid", event.process().pid());
       value.put("seconds", event.took().toNanos() / 1e9);
-      value.put("failure", event.failure() == null ? null : event.failure().getMessage());
-      session.output().result(value, event.toString());
+      value.put("failure", message(event));
+      session.output().result(value, OptionForm.of(event.toString()));
+    }
+
+    private static @Nullable String message(SlotEvent event) {
+      return event.failure() == null || event.failure().getMessage() == null
+          ? null
+          : OptionForm.of(event.failure().getMessage());
     }
 
     /** A cancellation interrupts this thread. */

@@ -6,6 +6,7 @@ import dev.gpuprocess.examples.slurm.JobRun;
 import dev.gpuprocess.examples.slurm.Scontrol;
 import dev.gpuprocess.examples.slurm.SlurmCheck;
 import dev.gpuprocess.examples.slurm.SlurmJob;
+import dev.gpuprocess.options.CriuOptions;
 import dev.gpuprocess.report.Finding;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -23,6 +24,7 @@ import java.util.OptionalLong;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.ITypeConverter;
+import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.Parameters;
 
@@ -94,6 +96,13 @@ final class SlurmCommand {
         names = "--keep-images",
         description = "Keep the images when the command has ended; they are removed by default.")
     private boolean keepsImages;
+
+    @Mixin private final CriuArguments criu = new CriuArguments();
+
+    @Override
+    CriuOptions criu() {
+      return criu.options();
+    }
 
     @Parameters(paramLabel = "COMMAND", arity = "1..*", description = "The command, after --.")
     private List<String> command = List.of();

@@ -7,6 +7,7 @@ import dev.gpuprocess.RepeatedSnapshots;
 import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.SnapshotListener;
 import dev.gpuprocess.SnapshotPlan;
+import dev.gpuprocess.options.CriuOptions;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.RetentionPolicy;
 import dev.gpuprocess.report.SkippedSnapshot;
@@ -50,6 +51,13 @@ final class SnapshotCommand extends ProcessCommand {
   @Mixin private final FirstProcess first = new FirstProcess();
 
   @Mixin private final DumpArguments dump = new DumpArguments();
+
+  @Mixin private final CriuArguments criu = new CriuArguments();
+
+  @Override
+  CriuOptions criu() {
+    return criu.options();
+  }
 
   @Override
   int run(Session session) {

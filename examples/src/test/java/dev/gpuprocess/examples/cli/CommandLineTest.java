@@ -166,7 +166,7 @@ class CommandLineTest {
         List.<List<Object>>of(
             List.of("images", "prune", directory, "--keep", 0),
             List.of("snapshot", counter.pid(), directory, "--every", "1h", "--keep", 0),
-            List.of("dump", counter.pid(), image, "--ghost-limit=-1"),
+            List.of("dump", counter.pid(), image, "--criu", "ghost-limit=-1"),
             List.of("dump", counter.pid(), ""),
             List.of("snapshot", counter.pid(), "", "--store"),
             List.of("dump", counter.pid(), ""),

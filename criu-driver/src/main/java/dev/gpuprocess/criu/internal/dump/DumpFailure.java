@@ -226,7 +226,7 @@ final class DumpFailure {
         resources.stream()
             .flatMap(resource -> Stream.ofNullable(resource.option()))
             .distinct()
-            .map(option -> "set " + option)
+            .map(option -> "use " + option)
             .collect(Collectors.joining(" and "));
     return Optional.of(
         unsupported(

@@ -77,7 +77,7 @@ public final class DumpOperation {
     ProcStat stat = checkProcess();
     checkDirectories();
     if (options.criu().isSet(CriuSwitch.MANAGE_CGROUPS)) {
-      criu.command().requireRoot("dump", root.pid(), "CriuOptions.cgroups");
+      criu.command().requireRoot("dump", root.pid(), "an option of cgroups");
     }
     CallContext.requireNotCancelled(
         options.cancellation(), "dump", subject, root.pid(), Fate.RUNNING_AGAIN);

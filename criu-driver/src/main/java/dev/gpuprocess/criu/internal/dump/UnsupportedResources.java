@@ -3,6 +3,7 @@ package dev.gpuprocess.criu.internal.dump;
 import dev.gpuprocess.criu.internal.preflight.Preflight;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.UnsupportedResource;
+import dev.gpuprocess.error.UnsupportedResource.Kind;
 import dev.gpuprocess.internal.proc.OpenFile;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcessUnreadableException;
@@ -12,7 +13,6 @@ import dev.gpuprocess.report.ProcessIdentity;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
-import java.util.function.Predicate;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Stream;
@@ -32,24 +32,23 @@ final class UnsupportedResources {
   private static final Pattern NO_MOUNT =
       Pattern.compile("Can't lookup mount=(-?\\d+) for fd=(-?\\d+) path=(.*)");
 
-  /** What CRIU reports for a kind of resource, and how to recognise a resource of that kind. */
-  private static final Map<Pattern, Predicate<UnsupportedResource>> KINDS =
+  /** What CRIU reports for each kind of resource. */
+  private static final Map<Pattern, Kind> KINDS =
       Map.ofEntries(
-          kind("Connected TCP socket", option("tcpEstablished")),
-          kind("In-flight connection", option("tcpSkipInFlight")),
-          kind("Some file locks are hold", option("fileLocks")),
-          kind("Can't dump ghost file", option("ghostLimit")),
-          kind("Can't create link remap", option("linkRemap")),
-          kind("External socket is used", name("unix ")),
-          kind("Can't dump half of stream unix connection", name("unix stream")),
-          kind("Can't dump name-less external socket", name("unix datagram")),
-          kind("Can't handle non-regular mapping", handle("mapping")),
-          kind("SysVIPC shmem map", name("/SYSV")),
-          kind("Can't open .*mapfile link", handle("mapping")),
-          kind("without correspond master peer", name("/dev/pts/")),
-          kind("A session leader of .* is outside of its pid namespace", handle("session")),
-          kind("Can't dump nested \\w+ namespace", handle("namespace")),
-          kind("send_fds failed", name("anon_inode:[io_uring]")));
+          kind("Connected TCP socket", Kind.TCP_CONNECTION),
+          kind("In-flight connection", Kind.TCP_LISTENER),
+          kind("Some file locks are hold", Kind.FILE_LOCK),
+          kind("Can't dump ghost file", Kind.REMOVED_FILE),
+          kind("Can't create link remap", Kind.RENAMED_FILE),
+          kind("External socket is used", Kind.UNIX_SOCKET),
+          kind("Can't dump half of stream unix connection", Kind.UNIX_SOCKET),
+          kind("Can't dump name-less external socket", Kind.UNIX_SOCKET),
+          kind("Can't handle non-regular mapping", Kind.MAPPING),
+          kind("SysVIPC shmem map", Kind.SYSTEM_V_MEMORY),
+          kind("Can't open .*mapfile link", Kind.MAPPING),
+          kind("without correspond master peer", Kind.TERMINAL),
+          kind("A session leader of .* is outside of its pid namespace", Kind.SESSION),
+          kind("send_fds failed", Kind.IO_URING));
 
   private UnsupportedResources() {}
 
@@ -89,25 +88,12 @@ final class UnsupportedResources {
 
   private static boolean isOfKind(UnsupportedResource resource, String error) {
     return KINDS.entrySet().stream()
-        .anyMatch(kind -> kind.getKey().matcher(error).find() && kind.getValue().test(resource));
+        .anyMatch(
+            each -> each.getValue() == resource.kind() && each.getKey().matcher(error).find());
   }
 
-  private static Map.Entry<Pattern, Predicate<UnsupportedResource>> kind(
-      String error, Predicate<UnsupportedResource> resource) {
-    return Map.entry(Pattern.compile(error, Pattern.DOTALL), resource);
-  }
-
-  private static Predicate<UnsupportedResource> option(String name) {
-    return resource ->
-        resource.option() != null && resource.option().startsWith("CriuOptions." + name + "(");
-  }
-
-  private static Predicate<UnsupportedResource> name(String beginning) {
-    return resource -> resource.name().startsWith(beginning);
-  }
-
-  private static Predicate<UnsupportedResource> handle(String beginning) {
-    return resource -> resource.handle().startsWith(beginning);
+  private static Map.Entry<Pattern, Kind> kind(String error, Kind kind) {
+    return Map.entry(Pattern.compile(error, Pattern.DOTALL), kind);
   }
 
   /** Returns nothing if the tree cannot be inspected, as that must not hide what CRIU reported. */
@@ -138,6 +124,7 @@ final class UnsupportedResources {
     return found.find()
         ? Optional.of(
             new UnsupportedResource(
+                Kind.OTHER,
                 pid,
                 "descriptor " + found.group(1),
                 target(pid, found.group(1), found.group(2)),

@@ -87,6 +87,6 @@ public final class RestoreObstacles {
   }
 
   private void add(int pid, String handle, String name) {
-    found.add(new UnsupportedResource(pid, handle, name, null));
+    found.add(new UnsupportedResource(UnsupportedResource.Kind.OTHER, pid, handle, name, null));
   }
 }

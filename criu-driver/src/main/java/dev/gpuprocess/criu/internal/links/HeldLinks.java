@@ -8,6 +8,7 @@ import dev.gpuprocess.internal.linux.OpenedFile;
 import dev.gpuprocess.internal.linux.UntrustedPaths;
 import dev.gpuprocess.internal.proc.FileNode;
 import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.text.OptionText;
 import dev.gpuprocess.options.CriuSwitch;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.report.ProcessIdentity;
@@ -133,8 +134,12 @@ public final class HeldLinks {
     if (options.leaveRunning()) {
       throw new ImageException(
           ImageException.Reason.NOT_DUMPED,
-          "process %s has an unlinked file of %s MiB in %s open, which is larger than the ghost limit: raise CriuOptions.ghostLimit"
-              .formatted(root.pid(), file.bytes() >> 20, link.getParent()),
+          "process %s has an unlinked file of %s MiB in %s open, which is larger than the ghost limit: use %s"
+              .formatted(
+                  root.pid(),
+                  file.bytes() >> 20,
+                  link.getParent(),
+                  OptionText.criu("ghost-limit=" + file.bytes())),
           Failure.of("dump", root.pid()));
     }
     LOG.warn("{} is larger than the ghost limit, so the image can be restored only once", link);

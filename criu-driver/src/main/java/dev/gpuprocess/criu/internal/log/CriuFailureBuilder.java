@@ -32,6 +32,7 @@ import org.jspecify.annotations.Nullable;
 public final class CriuFailureBuilder {
 
   private static final int EBADRQC = 56;
+
   private static final List<String> NO_ROOM =
       List.of("No space left on device", "Disk quota exceeded");
 
@@ -174,7 +175,7 @@ public final class CriuFailureBuilder {
   }
 
   private Optional<String> hint() {
-    return Hints.of(operation, String.join("\n", errors));
+    return Hints.of(operation, errors);
   }
 
   private Optional<String> privilegeHint() {

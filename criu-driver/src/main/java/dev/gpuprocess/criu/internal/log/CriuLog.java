@@ -113,7 +113,7 @@ public record CriuLog(
     return Stream.of(text.split("\n"))
         .map(LINE::matcher)
         .filter(parts -> parts.matches() && level.equals(parts.group(1)))
-        .map(parts -> parts.group(2).strip());
+        .map(parts -> parts.group(2).strip().replaceAll("\\s*\t\\s*", " "));
   }
 
   /** The relevant errors in a log, or in output printed before the log was opened. */

@@ -1,5 +1,6 @@
 package dev.gpuprocess.criu.internal.preflight;
 
+import dev.gpuprocess.error.UnsupportedResource.Kind;
 import dev.gpuprocess.internal.linux.FileSystemStatus;
 import dev.gpuprocess.internal.proc.FileNode;
 import dev.gpuprocess.internal.proc.OpenFile;
@@ -123,7 +124,12 @@ final class DescriptorCheck {
   private void lookAtAnonymous(ResourceRef place, String target) {
     String name = target.substring(ANONYMOUS.length()).replaceAll("[\\[\\]]", "");
     if (!KNOWN_ANONYMOUS.contains(name)) {
-      findings.problem(place, target, "is of a kind that CRIU does not dump", cure(name));
+      findings.problem(
+          name.equals("io_uring") ? Kind.IO_URING : Kind.OTHER,
+          place,
+          target,
+          "is of a kind that CRIU does not dump",
+          cure(name));
     }
   }
 

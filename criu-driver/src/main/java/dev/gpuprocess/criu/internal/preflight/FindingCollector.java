@@ -1,8 +1,10 @@
 package dev.gpuprocess.criu.internal.preflight;
 
 import dev.gpuprocess.error.UnsupportedResource;
+import dev.gpuprocess.error.UnsupportedResource.Kind;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.internal.text.OptionText;
 import dev.gpuprocess.report.Finding;
 import dev.gpuprocess.report.Finding.Severity;
 import java.util.ArrayList;
@@ -52,6 +54,7 @@ final class FindingCollector {
 
   private record Problem(
       Severity severity,
+      Kind resource,
       int pid,
       String kind,
       String name,
@@ -66,7 +69,7 @@ final class FindingCollector {
           process(pid) + ", " + handle,
           name + " " + why,
           cure,
-          new UnsupportedResource(pid, handle, name, option));
+          new UnsupportedResource(resource, pid, handle, name, option));
     }
   }
 
@@ -79,20 +82,41 @@ final class FindingCollector {
 
   /** Reports something that no option allows. */
   void problem(ResourceRef place, String name, String why, String cure) {
-    add(place, new Problem(Severity.PROBLEM, place.pid(), place.kind(), name, why, cure, null));
+    problem(place.kind().equals("mapping") ? Kind.MAPPING : Kind.OTHER, place, name, why, cure);
   }
 
-  /** Reports something that an option allows, such as {@code CriuOptions.fileLocks(true)}. */
-  void needs(ResourceRef place, String name, String why, String option) {
-    needs(place, name, why, option, "set " + option);
+  /** Reports a resource of a kind that CRIU tells apart, which no option allows. */
+  void problem(Kind kind, ResourceRef place, String name, String why, String cure) {
+    add(
+        place,
+        new Problem(Severity.PROBLEM, kind, place.pid(), place.kind(), name, why, cure, null));
+  }
+
+  /**
+   * Reports something that an option of CRIU allows.
+   *
+   * @param setting the option, such as {@code file-locks}
+   */
+  void needs(Kind kind, ResourceRef place, String name, String why, String setting) {
+    needs(kind, place, name, why, setting, "use " + OptionText.criu(setting));
   }
 
   /**
    * Reports something that an option allows, where the option is not the best or the only thing to
    * do.
    */
-  void needs(ResourceRef place, String name, String why, String option, String cure) {
-    add(place, new Problem(Severity.PROBLEM, place.pid(), place.kind(), name, why, cure, option));
+  void needs(Kind kind, ResourceRef place, String name, String why, String setting, String cure) {
+    add(
+        place,
+        new Problem(
+            Severity.PROBLEM,
+            kind,
+            place.pid(),
+            place.kind(),
+            name,
+            why,
+            cure,
+            OptionText.criu(setting)));
   }
 
   private void add(ResourceRef place, Problem problem) {

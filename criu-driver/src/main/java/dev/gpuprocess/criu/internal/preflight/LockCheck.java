@@ -1,5 +1,6 @@
 package dev.gpuprocess.criu.internal.preflight;
 
+import dev.gpuprocess.error.UnsupportedResource.Kind;
 import dev.gpuprocess.internal.proc.FileNode;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.options.CriuSwitch;
@@ -51,10 +52,11 @@ final class LockCheck {
           .ifPresent(
               kind ->
                   findings.needs(
+                      Kind.FILE_LOCK,
                       place,
                       target,
                       "is locked (%s) by this tree".formatted(kind),
-                      "CriuOptions.fileLocks(true)"));
+                      "file-locks"));
     }
   }
 }

@@ -1,5 +1,6 @@
 package dev.gpuprocess.criu.internal.preflight;
 
+import dev.gpuprocess.error.UnsupportedResource;
 import dev.gpuprocess.internal.proc.FileNode;
 import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.proc.Namespaces;
@@ -66,6 +67,7 @@ final class MappingCheck {
     if (name.startsWith(SYSTEM_V)) {
       if (!ownIpcNamespace) {
         findings.problem(
+            UnsupportedResource.Kind.SYSTEM_V_MEMORY,
             place,
             name,
             "is System V shared memory, but the tree has no IPC namespace of its own",

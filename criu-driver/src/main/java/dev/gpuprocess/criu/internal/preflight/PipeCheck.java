@@ -1,10 +1,12 @@
 package dev.gpuprocess.criu.internal.preflight;
 
+import dev.gpuprocess.error.UnsupportedResource.Kind;
 import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.internal.linux.Poll;
 import dev.gpuprocess.internal.linux.ProcessDescriptor;
 import dev.gpuprocess.internal.proc.OpenFile;
 import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.text.OptionText;
 import dev.gpuprocess.options.CriuSwitch;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.External;
@@ -132,14 +134,16 @@ final class PipeCheck {
                 ends.writes
                     ? "the pipe has no reader, and the next write kills the process"
                     : "the pipe has no writer, and the next read returns end of file");
-    String option = "CriuOptions.external(External.pipe(%s))".formatted(inode);
+    String setting = "external=" + External.pipe(inode).text();
     String cure =
-        "start the process with a file in its place, or set %s and give the restore another with CriuOptions.inherit(\"pipe:[%s]\", file)"
-            .formatted(option, inode);
+        "start the process with a file in its place, or use %s and give the restore another with %s"
+            .formatted(
+                OptionText.criu(setting),
+                OptionText.criu("inherit-file=pipe:[%s]=/dev/null".formatted(inode)));
     for (ResourceRef place : ends.places.stream().distinct().toList()) {
       int number = Integer.parseInt(place.handle());
       String use = number < STANDARD.size() ? "is its " + STANDARD.get(number) + ", " : "is ";
-      findings.needs(place, "pipe:[" + inode + "]", use + end, option, cure);
+      findings.needs(Kind.PIPE, place, "pipe:[" + inode + "]", use + end, setting, cure);
     }
   }
 }

@@ -1,6 +1,7 @@
 package dev.gpuprocess.criu.internal.preflight;
 
 import dev.gpuprocess.criu.internal.linux.Posix;
+import dev.gpuprocess.error.UnsupportedResource.Kind;
 import dev.gpuprocess.internal.proc.FileNode;
 import dev.gpuprocess.options.CriuSwitch;
 import dev.gpuprocess.options.DumpOptions;
@@ -33,10 +34,11 @@ final class RemovedFileCheck {
             .filter(path -> Files.exists(path, LinkOption.NOFOLLOW_LINKS))
             .isEmpty()) {
       findings.needs(
+          Kind.RENAMED_FILE,
           place,
           name(target),
           "was removed under this name and has another one that CRIU cannot know",
-          "CriuOptions.linkRemap(true)");
+          "link-remap");
     }
   }
 
@@ -62,11 +64,12 @@ final class RemovedFileCheck {
     long bytes = Posix.allocatedBytes(place.link());
     if (bytes > options.criu().get(CriuSwitch.GHOST_LIMIT)) {
       findings.needs(
+          Kind.REMOVED_FILE,
           place,
           name,
           "was removed, and its %s bytes are more than CRIU may copy into the image"
               .formatted(bytes),
-          "CriuOptions.ghostLimit(%s)".formatted(bytes));
+          "ghost-limit=" + bytes);
     }
   }
 }

@@ -1,5 +1,6 @@
 package dev.gpuprocess.criu.internal.preflight;
 
+import dev.gpuprocess.error.UnsupportedResource.Kind;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.SocketTables;
 import dev.gpuprocess.internal.proc.TcpSocket;
@@ -94,18 +95,20 @@ final class SocketCheck {
         && socket.waiting() > 0
         && !options.criu().has(CriuSwitch.SKIP_IN_FLIGHT)) {
       findings.needs(
+          Kind.TCP_LISTENER,
           place,
           "tcp listener " + socket.local(),
           "has connections that it has not accepted",
-          "CriuOptions.tcpSkipInFlight(true)");
+          "skip-in-flight");
     } else if (socket.isConnected()
         && !options.criu().has(CriuSwitch.TCP_ESTABLISHED)
         && !options.criu().has(CriuSwitch.TCP_CLOSE)) {
       findings.needs(
+          Kind.TCP_CONNECTION,
           place,
           "tcp " + socket.local() + " -> " + socket.remote(),
           "is connected",
-          "CriuOptions.tcpEstablished(true)");
+          "tcp-established");
     }
   }
 
@@ -159,13 +162,14 @@ final class SocketCheck {
     String holder =
         socket.peer() == 0 ? "" : Outsiders.holder("socket:[" + socket.peer() + "]", tree);
     findings.needs(
+        Kind.UNIX_SOCKET,
         place,
         "unix %s socket %s"
             .formatted(socket.isDatagram() ? "datagram" : "stream", socket.name())
             .strip(),
         "is connected to " + (holder.isEmpty() ? "a process" : holder) + " outside of this tree",
         sendsToName(socket, unix)
-            ? "CriuOptions.externalUnixSockets(true)"
-            : "CriuOptions.external(External.unixSocket(%s))".formatted(socket.inode()));
+            ? "ext-unix-sk"
+            : "external=" + External.unixSocket(socket.inode()).text());
   }
 }

@@ -1,5 +1,6 @@
 package dev.gpuprocess.criu.internal.preflight;
 
+import dev.gpuprocess.error.UnsupportedResource.Kind;
 import dev.gpuprocess.internal.linux.Processes;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
@@ -138,6 +139,7 @@ final class TaskCheck {
         .ifPresent(
             stat ->
                 findings.problem(
+                    Kind.SESSION,
                     new ResourceRef(pid, "session", OUTSIDE),
                     "a session from outside",
                     "has its leader outside of the pid namespace of the process, so CRIU has no pid for it",

@@ -1,5 +1,6 @@
 package dev.gpuprocess.criu.internal.preflight;
 
+import dev.gpuprocess.error.UnsupportedResource.Kind;
 import dev.gpuprocess.internal.linux.Processes;
 import dev.gpuprocess.internal.proc.FileNode;
 import dev.gpuprocess.internal.proc.ProcStat;
@@ -80,13 +81,12 @@ final class TerminalCheck {
 
   private void refuse(int index, Slave slave, boolean leader) {
     findings.needs(
+        Kind.TERMINAL,
         slave.place(),
         "/dev/pts/" + index,
         leader
             ? "is a terminal whose other end is outside the tree, and the root is the leader of its session"
             : "is one of several terminals whose other ends are outside the tree",
-        "CriuOptions.external(External.terminal(0x%s, 0x%s))"
-            .formatted(
-                Long.toHexString(slave.node().number()), Long.toHexString(slave.node().device())));
+        "external=" + External.terminal(slave.node().number(), slave.node().device()).text());
   }
 }

@@ -4,8 +4,11 @@ import dev.gpuprocess.criu.internal.linux.ChildProcess;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.internal.linux.CurrentUser;
+import dev.gpuprocess.internal.proc.Capabilities;
+import dev.gpuprocess.internal.proc.Capabilities.Capability;
 import dev.gpuprocess.internal.proc.HostMounts;
 import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.text.OptionText;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -87,11 +90,16 @@ public record CriuCommand(List<String> words, boolean direct, boolean inHostMoun
   }
 
   /**
-   * Returns whether CRIU does not run as root, so that it must be asked to do with the capabilities
-   * that its program file or this JVM has.
+   * Returns whether CRIU does not run as root, or as the root of a container that has some of the
+   * capabilities at most. It must be asked then to do with those that its program file or this JVM
+   * has.
    */
   public boolean lacksRoot() {
-    return direct && !CurrentUser.isRoot() && !becomesRoot(program());
+    if (direct && !CurrentUser.isRoot() && !becomesRoot(program())) {
+      return true;
+    }
+    Capabilities ours = Capabilities.of(ProcessHandle.current().pid());
+    return !ours.mayGiveRoot(Capability.SYS_ADMIN) || !ours.mayGiveRoot(Capability.NET_ADMIN);
   }
 
   private static boolean becomesRoot(Path program) {
@@ -114,8 +122,8 @@ public record CriuCommand(List<String> words, boolean direct, boolean inHostMoun
       throw unsupported(
           operation,
           pid,
-          "%s requires CRIU as root, and '%s' has some of its capabilities at most: run as root, or set CriuOptions.unprivileged(true), which leaves control groups out"
-              .formatted(option, this));
+          "%s requires CRIU as root, and '%s' has some of its capabilities at most: run as root, or use %s, which leaves control groups out"
+              .formatted(option, this, OptionText.criu("unprivileged")));
     }
   }
 

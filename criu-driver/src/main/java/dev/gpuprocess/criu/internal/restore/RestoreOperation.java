@@ -236,13 +236,13 @@ public final class RestoreOperation {
     CriuOptions wanted = options.criu();
     if (!wanted.get(CriuSwitch.INHERIT_FD).isEmpty()
         || !wanted.get(CriuSwitch.INHERIT_FILE).isEmpty()) {
-      criu.command().requireDirect("restore", pid, "CriuOptions.inherit");
+      criu.command().requireDirect("restore", pid, "inherit-fd or inherit-file");
     }
     if (request.asChild()) {
       criu.command().requireDirect("restore", pid, "RestoreRequest.asChild");
     }
     if (wanted.isSet(CriuSwitch.MANAGE_CGROUPS)) {
-      criu.command().requireRoot("restore", pid, "CriuOptions.cgroups");
+      criu.command().requireRoot("restore", pid, "an option of cgroups");
     }
   }
 

@@ -160,7 +160,8 @@ public final class RpcOptions {
   private static Stream<String> lines(CriuOptions criu) {
     return LINES.entrySet().stream()
         .filter(line -> criu.has(line.getKey()))
-        .map(Map.Entry::getValue);
+        .map(Map.Entry::getValue)
+        .sorted();
   }
 
   private static void addCgroupRoots(criu_opts.Builder opts, Map<String, String> roots) {

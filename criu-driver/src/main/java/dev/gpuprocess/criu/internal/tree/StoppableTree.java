@@ -5,6 +5,7 @@ import dev.gpuprocess.error.CriuFailure;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.UnsupportedResource;
+import dev.gpuprocess.error.UnsupportedResource.Kind;
 import dev.gpuprocess.internal.proc.Freezer;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
@@ -67,7 +68,7 @@ public final class StoppableTree {
               .formatted(subject, ProcessDescriptions.process(pid)),
           Failure.of("dump", root),
           CriuFailure.NOT_STARTED,
-          List.of(new UnsupportedResource(pid, thread, "its first thread", null)),
+          List.of(new UnsupportedResource(Kind.OTHER, pid, thread, "its first thread", null)),
           null);
     }
   }
