@@ -5,13 +5,18 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.RunningProcess;
+import dev.gpuprocess.contract.MemoryGroup;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.criu.RealCriu;
 import dev.gpuprocess.criu.RpcCriuDriver;
+import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.MachineUnfitException;
+import dev.gpuprocess.internal.linux.DurableFiles;
 import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.options.HostMemory;
 import dev.gpuprocess.report.Diagnosis;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -19,6 +24,7 @@ import java.util.List;
 import java.util.Optional;
 import java.util.function.UnaryOperator;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.Executable;
 import org.junit.jupiter.api.io.TempDir;
 
 /**
@@ -114,6 +120,32 @@ class LookFirstTest {
         checkpoints -> checkpoints.toBuilder().criu(new RpcCriuDriver(nowhere)).build(),
         "image",
         DEFAULTS);
+  }
+
+  /** The driver would copy the GPU memory into the process, and the kernel would kill it. */
+  @Test
+  void dumpAndSnapshot_beyondTheMemoryLimitOfTheProcess() throws Exception {
+    RealCriu.assume();
+    try (SimulatedMachine machine = new SimulatedMachine(directory.resolve("machine"));
+        Subject subject = Subject.start(machine.driver);
+        MemoryGroup group = MemoryGroup.create()) {
+      group.add(subject.pid());
+      group.limit(30L << 20);
+      FaultPoints moments = new FaultPoints();
+      RunningProcess running =
+          machine.checkpoints(moments, false).toBuilder()
+              .hostMemory(HostMemory.none())
+              .build()
+              .process(subject.pid());
+      Path image = machine.images().resolve("image");
+      for (Executable verb :
+          List.<Executable>of(() -> running.snapshot(image), () -> running.dump(image))) {
+        assertReason(FixAndRetryException.class, FixAndRetryException.Reason.HOST_MEMORY, verb);
+      }
+      assertEquals(List.of(), moved(moments));
+      assertEquals(Optional.empty(), subject.fault());
+      assertEquals(List.of(), DurableFiles.list(machine.images()));
+    }
   }
 
   @Test
