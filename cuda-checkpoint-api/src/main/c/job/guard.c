@@ -5,9 +5,12 @@
  *   sent       r ready
  *   received   t   SIGTERM to every process of the job
  *              k   SIGKILL, until no process is left
- *              end of file   the JVM has exited, or releases the job: the same as k if the argument is yes, else as l
+ *              end of file   the JVM has exited, or releases the job: the same as k if the argument is yes; otherwise
+ *                            the guard stays until the root has ended
  *              l   release the job: exit
- * After an exit of the JVM, the guard removes the file ENTRY, the job's entry in the journal, once the job has ended.
+ * If the argument is no, ENTRY is not in the journal: the guard writes how the root has ended there, as wait(2) returns
+ * it, in decimal. The kernel tells that to the owner of a pidfd since Linux 6.15, after the root was reaped.
+ * After an exit of the JVM, a guard with yes removes the file ENTRY, the job's entry in the journal, once the job has ended.
  * The guard exits when all processes of the job have ended: the root, its descendants, and the processes in the sessions
  * of these. A pid is not an identity: each process is signalled by a pidfd, after a check that the pidfd is of the process
  * that was found. */
@@ -18,9 +21,11 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -29,7 +34,15 @@
 #include "job.h"
 
 enum { CONTROL = 0, ROOT = 3 };
-enum { ROUND_MS = 100, LONGEST_KILL_S = 600 };
+enum { ROUND_MS = 100, LONGEST_KILL_S = 600, LONGEST_REAP_S = 60 };
+enum { INFO_EXIT = 1 << 3 };
+
+/* struct pidfd_info of Linux 6.15 */
+struct pidfd_exit {
+  uint64_t mask, cgroup;
+  uint32_t ids[11];
+  int32_t status;
+};
 
 struct process {
   int pid, parent, session;
@@ -229,16 +242,37 @@ static size_t watch(struct pollfd **polled, size_t *polled_room) {
   return count;
 }
 
-static void receive_order(bool ends_with_jvm) {
+static void record_exit(void) {
+  struct pidfd_exit info = {0};
+  for (int rounds = LONGEST_REAP_S * 1000 / ROUND_MS; rounds > 0; rounds--) {
+    info = (struct pidfd_exit){.mask = INFO_EXIT};
+    if (ioctl(ROOT, _IOWR(0xFF, 11, struct pidfd_exit), &info) != 0) return; /* before Linux 6.15 */
+    if (info.mask & INFO_EXIT) break;
+    poll(NULL, 0, ROUND_MS);
+  }
+  char partial[4096];
+  int length = snprintf(partial, sizeof partial, "%s.partial", entry);
+  if (!(info.mask & INFO_EXIT) || length < 0 || (size_t)length >= sizeof partial) return;
+  int file = open(partial, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (file < 0) return;
+  bool written = dprintf(file, "%d\n", info.status) > 0 && fsync(file) == 0;
+  close(file);
+  if (!written || rename(partial, entry) != 0) unlink(partial);
+}
+
+/* Returns false if the JVM has exited and the job goes on. */
+static bool receive_order(bool ends_with_jvm) {
   char order;
   ssize_t got;
   do got = recv(CONTROL, &order, 1, 0);
   while (got < 0 && errno == EINTR);
   orphaned = got <= 0;
-  if (orphaned) order = ends_with_jvm ? 'k' : 'l';
+  if (orphaned && !ends_with_jvm) return false;
+  if (orphaned) order = 'k';
   if (order == 'l') exit(0);
   if (order == 'k') kill_all();
   if (order == 't' && find_members() > 0) signal_all(SIGTERM);
+  return true;
 }
 
 int guard_job(int argc, char **argv) {
@@ -260,8 +294,10 @@ int guard_job(int argc, char **argv) {
     int seen = poll(both, 2, -1);
     if (seen < 0 && errno == EINTR) continue; /* revents are unchanged */
     if (seen < 0) return 3;
-    if (both[0].revents != 0) receive_order(ends_with_jvm);
+    if (both[0].revents != 0 && !receive_order(ends_with_jvm)) both[0].fd = -1;
   }
+  if (!ends_with_jvm) record_exit();
+  if (orphaned) return 0;
   /* The root has ended. The rest of the job may start more processes, which are found when one of these ends. */
   while (find_members() > 0) {
     watched = true;
@@ -270,7 +306,7 @@ int guard_job(int argc, char **argv) {
     int seen = poll(polled, count, count == 1 ? ROUND_MS : -1);
     bool order = seen > 0 && polled[0].revents != 0;
     for (size_t each = 1; each < count; each++) close(polled[each].fd);
-    if (order) receive_order(ends_with_jvm);
+    if (order && !receive_order(ends_with_jvm)) return 0;
   }
   return 0;
 }

@@ -32,6 +32,7 @@ import dev.gpuprocess.internal.launch.RequestChannel;
 import dev.gpuprocess.internal.pool.HostMemoryPool;
 import dev.gpuprocess.internal.recovery.RecoveredProcess;
 import dev.gpuprocess.internal.recovery.Recovery;
+import dev.gpuprocess.internal.state.Journal;
 import dev.gpuprocess.internal.state.StateDirectory;
 import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.internal.time.Durations;
@@ -56,6 +57,7 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
@@ -376,6 +378,22 @@ public final class GpuCheckpoints {
     LaunchedProcess job = new LaunchedProcess(this, LaunchedRoot.launch(options, channel, context));
     new RequestedSnapshots(this, job, plan, channel).begin();
     return job;
+  }
+
+  /**
+   * Reads how a process has ended that was launched with {@link
+   * LaunchOptions.Builder#survivesExit(boolean) survivesExit(true)}, by this JVM or by one that has
+   * exited since. Its guard records that in the {@linkplain #stateDirectory() state directory},
+   * with what the kernel reports by a pidfd ({@code PIDFD_GET_INFO}, Linux 6.15). A dump ends the
+   * process by SIGKILL; the restored process has another identity.
+   *
+   * @param process as {@link LaunchedProcess#identity()} returned it
+   * @return how it ended; empty while it runs, and when that is not known: with an older kernel, or
+   *     when the guard was killed
+   * @throws FixAndRetryException with reason STATE_DIRECTORY when the record cannot be read
+   */
+  public Optional<LaunchedProcess.Exit> exit(ProcessIdentity process) {
+    return new Journal(context.state()).exit(process).map(LaunchedProcess::exit);
   }
 
   /**

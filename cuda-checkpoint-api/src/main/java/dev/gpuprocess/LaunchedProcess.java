@@ -9,6 +9,7 @@ import java.io.InputStream;
 import java.time.Duration;
 import java.util.Optional;
 import java.util.OptionalInt;
+import java.util.concurrent.CompletableFuture;
 
 /**
  * A process that this JVM has started ({@link GpuCheckpoints#launch}) or restored as its child
@@ -113,7 +114,7 @@ public final class LaunchedProcess {
     return exit().map(Exit::code).orElse(OptionalInt.empty());
   }
 
-  private static Exit exit(ExitStatus status) {
+  static Exit exit(ExitStatus status) {
     return status.signal() > 0
         ? new Exit(OptionalInt.empty(), OptionalInt.of(status.signal()))
         : new Exit(OptionalInt.of(status.code()), OptionalInt.empty());
@@ -129,6 +130,16 @@ public final class LaunchedProcess {
    */
   public Optional<Exit> awaitExit(Duration limit) {
     return launched.awaitEnd(Durations.notNegative("limit", limit)) ? exit() : Optional.empty();
+  }
+
+  /**
+   * Returns a future of its end, through dumps and restores, so that no thread has to wait for it.
+   * The future is completed on a thread of the library, and cancelling it does nothing else.
+   *
+   * @return completed with how its root ended; a new future at each call
+   */
+  public CompletableFuture<Exit> onExit() {
+    return launched.end().thenApply(status -> status.map(LaunchedProcess::exit).orElse(UNKNOWN));
   }
 
   /**

@@ -33,6 +33,7 @@ import java.util.OptionalInt;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.concurrent.FutureTask;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
@@ -93,11 +94,12 @@ class LaunchedProcessTest {
   }
 
   @Test
-  void exitCodeAndSignalAreTold() {
+  void exitCodeAndSignalAreTold() throws Exception {
     LaunchedProcess coded = launch(shell("exit 7"));
     LaunchedProcess killed = launch(shell("kill -9 $$"));
     assertEquals(OptionalInt.of(7), coded.awaitExit(PATIENCE).orElseThrow().code());
     assertEquals(OptionalInt.of(7), coded.exitCode());
+    assertEquals(OptionalInt.of(7), coded.onExit().get(3, TimeUnit.MINUTES).code());
     assertEquals(OptionalInt.empty(), coded.exit().orElseThrow().signal());
     assertEquals(OptionalInt.of(9), killed.awaitExit(PATIENCE).orElseThrow().signal());
     assertEquals(OptionalInt.empty(), killed.exitCode());

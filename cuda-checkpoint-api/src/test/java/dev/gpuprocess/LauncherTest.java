@@ -14,6 +14,8 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
+import java.util.Optional;
+import java.util.OptionalInt;
 import java.util.stream.Stream;
 import org.awaitility.Awaitility;
 import org.junit.jupiter.api.AfterEach;
@@ -119,7 +121,7 @@ class LauncherTest {
 
   @Test
   void jobThatMaySurvivesTheJvmThatIsKilled() throws Exception {
-    List<ProcessIdentity> job = job(launcher("exec \"$@\"", "leave"));
+    List<ProcessIdentity> job = job(launcherWithItsOwnState("leave"));
     List<ProcessIdentity> guards =
         jvm.toHandle()
             .children()
@@ -129,8 +131,14 @@ class LauncherTest {
     try {
       assertEquals(1, guards.size());
       jvm.destroyForcibly().waitFor();
-      Awaitility.await().atMost(PATIENCE).until(() -> !guards.get(0).isAlive());
       assertTrue(job.stream().allMatch(ProcessIdentity::isAlive));
+      GpuCheckpoints later =
+          GpuCheckpoints.builder().stateDirectory(directory.resolve("state")).build();
+      assertEquals(Optional.empty(), later.exit(job.get(0)));
+      end(job.subList(1, job.size())); // the root exits with the status of its child
+      Awaitility.await().atMost(PATIENCE).until(() -> !guards.get(0).isAlive());
+      Assumptions.assumeTrue(reportsExits(), "the kernel reports no exits by pidfds");
+      assertEquals(OptionalInt.of(128 + 9), later.exit(job.get(0)).orElseThrow().code());
     } finally {
       end(job);
     }
@@ -144,9 +152,19 @@ class LauncherTest {
     }
   }
 
+  private static boolean reportsExits() {
+    String[] version = System.getProperty("os.version").split("\\D+");
+    int major = Integer.parseInt(version[0]);
+    return major > 6 || (major == 6 && Integer.parseInt(version[1]) >= 15);
+  }
+
   private String launcherWithItsOwnState() throws IOException {
+    return launcherWithItsOwnState("stay");
+  }
+
+  private String launcherWithItsOwnState(String mode) throws IOException {
     return launcher(
-        "exec env GPUPROCESS_STATE_DIR='%s' \"$@\"".formatted(directory.resolve("state")), "stay");
+        "exec env GPUPROCESS_STATE_DIR='%s' \"$@\"".formatted(directory.resolve("state")), mode);
   }
 
   private List<Path> entries() throws IOException {

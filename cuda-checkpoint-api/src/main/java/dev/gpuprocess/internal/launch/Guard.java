@@ -47,7 +47,7 @@ final class Guard {
    * @param held its pidfd; the process may have exited, but is not reaped
    * @param survivesExit whether the process stays alive when this JVM exits
    * @param entry the process's file in the journal; the guard removes it after it has killed the
-   *     process because this JVM exited
+   *     process because this JVM exited. If the process survives: the file for its exit status
    * @throws IOException when it cannot be started, or is killed before it answers
    * @throws OperationTimedOutException when it does not answer in time
    */

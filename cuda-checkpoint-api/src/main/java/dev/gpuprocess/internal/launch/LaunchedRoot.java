@@ -3,6 +3,7 @@ package dev.gpuprocess.internal.launch;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.OperationTimedOutException;
+import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.launch.Lifetime.State;
 import dev.gpuprocess.internal.linux.ExitStatus;
@@ -29,6 +30,7 @@ import java.util.HashSet;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BooleanSupplier;
@@ -65,6 +67,7 @@ public final class LaunchedRoot {
 
   private Lifetime lifetime;
   private Optional<ExitStatus> status = Optional.empty();
+  private final CompletableFuture<Optional<ExitStatus>> end = new CompletableFuture<>();
 
   private LaunchedRoot(
       LaunchOptions options,
@@ -180,14 +183,18 @@ public final class LaunchedRoot {
     } catch (NativeCallException e) {
       LOG.warn("how process {} exited is not known: {}", watched.root.pid(), e.getMessage());
     }
+    Optional<ExitStatus> exited = how;
     boolean inImage;
     synchronized (this) {
       // The thread is ours, and no other code interrupts it.
       boolean unused = await(Durations.LONGEST, () -> watched.dumps == 0);
       inImage = watched.isInImage();
       if (!inImage) {
-        ended(watched, how);
+        ended(watched, exited);
       }
+    }
+    if (!inImage) {
+      end.completeAsync(() -> exited, BoundedCall.THREADS);
     }
     if (requests != null && !inImage) {
       requests.close();
@@ -259,6 +266,11 @@ public final class LaunchedRoot {
   /** Returns how its root exited; empty before, and if that is not known. */
   public synchronized Optional<ExitStatus> status() {
     return status;
+  }
+
+  /** Returns a future that is completed with {@link #status}, on a thread of its own. */
+  public CompletableFuture<Optional<ExitStatus>> end() {
+    return end;
   }
 
   /** Waits until its root has exited; false at the end of the limit. */

@@ -10,6 +10,7 @@ import dev.gpuprocess.internal.state.Journal;
 import dev.gpuprocess.internal.time.Uninterrupted;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Optional;
 import org.jspecify.annotations.Nullable;
@@ -147,7 +148,8 @@ final class Lifetime {
   }
 
   private Guard startGuard(Duration limit) throws IOException {
-    return Guard.start(root, held, survivesExit, journal.launchFile(root), limit);
+    Path entry = survivesExit ? journal.exitFile(root) : journal.launchFile(root);
+    return Guard.start(root, held, survivesExit, entry, limit);
   }
 
   /** Returns the guard; empty until it is started. */

@@ -243,7 +243,7 @@ final class Starter implements AutoCloseable {
       if (!options.survivesExit()) {
         journal.writeLaunch(root);
       }
-      Path entry = journal.launchFile(root);
+      Path entry = options.survivesExit() ? journal.exitFile(root) : journal.launchFile(root);
       guard = guard(root, held, entry);
       if (requests != null) {
         requests.open();

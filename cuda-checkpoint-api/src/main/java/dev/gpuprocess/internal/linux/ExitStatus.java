@@ -26,6 +26,12 @@ public record ExitStatus(int code, int signal) {
         : new ExitStatus(-1, end.status());
   }
 
+  /** Returns the status that {@code wait(2)} encodes in a number. */
+  public static ExitStatus ofWait(int status) {
+    int signal = status & 0x7f;
+    return signal == 0 ? new ExitStatus(status >> 8 & 0xff, 0) : new ExitStatus(-1, signal);
+  }
+
   /** Returns the status of the command that a shell ran and whose status the shell returned. */
   public ExitStatus throughShell() {
     return signal == 0 && code > SIGNALLED && code <= SIGNALLED + LAST_SIGNAL

@@ -3,6 +3,7 @@ package dev.gpuprocess.internal.state;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.internal.linux.DurableFiles;
+import dev.gpuprocess.internal.linux.ExitStatus;
 import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.linux.SmallFile;
 import dev.gpuprocess.internal.proc.ProcFs;
@@ -40,6 +41,7 @@ public final class Journal {
 
   private static final String LOCK = "recovery";
   private static final String SUFFIX = ".process";
+  private static final String EXIT_SUFFIX = ".exit";
   private static final String LAUNCH_SUFFIX = ".job";
   private static final String PARTIAL = ".half";
   private static final String ASIDE = ".unread";
@@ -173,6 +175,45 @@ public final class Journal {
   /** Returns the file of the entry of a launched process. Its guard removes it after this JVM. */
   public Path launchFile(ProcessIdentity root) {
     return state.path().resolve(asSeenHere(root).text() + LAUNCH_SUFFIX);
+  }
+
+  /**
+   * Returns the file in which the guard of a launched process that survives this JVM records how
+   * the process has exited. Makes its directory.
+   */
+  public Path exitFile(ProcessIdentity root) {
+    try {
+      state.make();
+    } catch (IOException e) {
+      LOG.warn("how process {} exits will not be recorded: {}", root.pid(), e.getMessage());
+    }
+    return exitPath(root);
+  }
+
+  private Path exitPath(ProcessIdentity root) {
+    return state.path().resolve(asSeenHere(root).text() + EXIT_SUFFIX);
+  }
+
+  /**
+   * Returns how a launched process that survived its JVM has exited; empty if that is not recorded.
+   *
+   * @throws StateDirectoryException when it cannot be read
+   */
+  public Optional<ExitStatus> exit(ProcessIdentity root) {
+    Path file = exitPath(root);
+    try {
+      if (!state.exists() || !state.files().get("look", () -> SmallFile.is(file))) {
+        return Optional.empty();
+      }
+      String status = state.files().get("read", () -> SmallFile.read(file)).strip();
+      return Optional.of(ExitStatus.ofWait(Integer.parseInt(status)));
+    } catch (NoSuchFileException notThere) {
+      return Optional.empty();
+    } catch (IOException e) {
+      throw unreadable(e);
+    } catch (NumberFormatException e) {
+      throw unreadable(new IOException(file + " has no exit status", e));
+    }
   }
 
   /** Returns a key that, unlike the process's own key, is the same after the process has exited. */
