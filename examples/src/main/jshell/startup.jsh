@@ -4,6 +4,8 @@ import dev.gpuprocess.cuda.*
 import dev.gpuprocess.report.*
 import dev.gpuprocess.error.*
 import dev.gpuprocess.fixtures.*
+import dev.gpuprocess.fixtures.Counter
+import dev.gpuprocess.fixtures.Pattern
 import dev.gpuprocess.image.*
 import dev.gpuprocess.options.*
 import dev.gpuprocess.spi.*

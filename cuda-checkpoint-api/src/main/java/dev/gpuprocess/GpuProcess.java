@@ -1,5 +1,6 @@
 package dev.gpuprocess;
 
+import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.options.LaunchOptions;
 import dev.gpuprocess.options.Timeouts;
@@ -8,7 +9,9 @@ import dev.gpuprocess.report.ProcessMember;
 import dev.gpuprocess.report.Step;
 import java.time.Duration;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
+import java.util.stream.Collectors;
 
 /**
  * A process with its descendants, in a known state. Those of them that have CUDA state, as the
@@ -59,7 +62,8 @@ public sealed interface GpuProcess
    * @param pid of the root, which need not use CUDA itself
    * @return the process
    * @throws dev.gpuprocess.error.NoSuchProcessException when the process does not exist
-   * @throws dev.gpuprocess.error.NotCudaProcessException when neither it nor a descendant uses CUDA
+   * @throws dev.gpuprocess.error.NotCudaProcessException when neither it nor a descendant uses
+   *     CUDA, and when it is this JVM itself
    * @throws dev.gpuprocess.error.FixAndRetryException with reason WRONG_STATE when a member is
    *     locked or checkpointed and no verb is under way; use {@link #inspect}
    * @throws dev.gpuprocess.error.OperationInProgressException as {@link #inspect}, and when a verb
@@ -203,6 +207,18 @@ public sealed interface GpuProcess
    * @return the root first if it is one, parents before children
    */
   List<ProcessMember> members();
+
+  /**
+   * Returns how much GPU memory the members hold on each GPU, or held when they were checkpointed.
+   *
+   * @return the sums over {@link #members()}, in bytes; a member of which that is not known counts
+   *     as zero
+   */
+  default Map<GpuUuid, Long> gpuBytes() {
+    return members().stream()
+        .flatMap(member -> member.gpuBytes().entrySet().stream())
+        .collect(Collectors.toMap(Map.Entry::getKey, Map.Entry::getValue, Long::sum));
+  }
 
   /**
    * The state that this object stands for. The process itself may have moved on.

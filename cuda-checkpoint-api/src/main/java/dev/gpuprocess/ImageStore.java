@@ -22,6 +22,8 @@ import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.options.RetentionPolicy;
 import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.LinkOption;
 import java.nio.file.Path;
 import java.time.InstantSource;
 import java.util.ArrayList;
@@ -230,13 +232,17 @@ public final class ImageStore {
    * from it and was not resumed yet.
    *
    * @param image a directory in this store
-   * @return the reason why it stays, as the end of a sentence about it; empty if it is gone
+   * @return the reason why it stays, as the end of a sentence about it; empty if it is gone, also
+   *     when it did not exist
    * @throws IllegalArgumentException when the image is elsewhere
-   * @throws ImageException when there is not an image at the path, or it cannot be removed
+   * @throws ImageException when there is something else at the path, or it cannot be removed
    */
   public Optional<String> remove(Path image) {
     if (!directory().equals(image.toAbsolutePath().getParent())) {
       throw new IllegalArgumentException(image + " is not in " + directory());
+    }
+    if (Files.notExists(image, LinkOption.NOFOLLOW_LINKS)) {
+      return Optional.empty();
     }
     return new Retention(images, new Journal(context.state()))
         .remove(ImageDirectory.open(image, context.imageKey()));

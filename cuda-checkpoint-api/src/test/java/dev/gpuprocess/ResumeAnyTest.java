@@ -9,7 +9,9 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.NoSuchProcessException;
+import dev.gpuprocess.error.NotCudaProcessException;
 import dev.gpuprocess.error.OperationCancelledException;
 import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.error.ProcessUnfitException;
@@ -19,9 +21,12 @@ import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.fixtures.SimulatedGpu;
 import dev.gpuprocess.options.Cancellation;
+import dev.gpuprocess.options.LaunchOptions;
 import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.options.SuspendOptions;
 import dev.gpuprocess.options.Timeouts;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Collections;
 import java.util.List;
@@ -38,7 +43,9 @@ import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
 
 /** Callers that do not know the state of a process, or do not wait for a verb. */
 @SimulatedGpu
@@ -88,6 +95,45 @@ record ResumeAnyTest(SimulatedDriver machine, GpuCheckpoints gpus, Counter count
       assertEquals(ProcessState.RUNNING, resumed.get(3, TimeUnit.MINUTES).state());
     }
     assertEquals(101, counter.increment());
+  }
+
+  @Test
+  void verbsOnThisJvm_areRefusedByName() {
+    long self = ProcessHandle.current().pid();
+    NotCudaProcessException refused =
+        assertThrows(NotCudaProcessException.class, () -> gpus.process(self));
+    assertTrue(String.valueOf(refused.getMessage()).contains("this JVM itself"));
+    assertThrows(NotCudaProcessException.class, () -> gpus.suspend(self));
+  }
+
+  @Test
+  void failuresOnThreadsOfTheLibrary_haveTheFramesOfTheCaller(@TempDir Path directory)
+      throws Exception {
+    Path file = Files.createFile(directory.resolve("file"));
+    GpuCheckpoints dumping = gpus.toBuilder().criu(new StubCriu()).build();
+    try (CheckpointedProcess suspended = dumping.process(counter.pid()).suspend()) {
+      ImageException ofDisk =
+          assertThrows(ImageException.class, () -> suspended.dump(file.resolve("image")));
+      assertTrue(
+          Stream.of(ofDisk.getStackTrace())
+              .anyMatch(each -> each.getClassName().equals(ResumeAnyTest.class.getName())),
+          () -> List.of(ofDisk.getStackTrace()).toString());
+    }
+  }
+
+  @Test
+  void gpuBytes_areThoseOfAllMembers() {
+    RunningProcess running = gpus.process(counter.pid());
+    assertEquals(running.members().get(0).gpuBytes(), running.gpuBytes());
+    assertFalse(running.gpuBytes().isEmpty());
+    LaunchOptions.Builder copied = LaunchOptions.builder(List.of("echo", "a b"));
+    assertEquals(List.of("echo", "a b"), copied.build().command());
+    assertThrows(IllegalArgumentException.class, () -> LaunchOptions.builder(List.of()));
+  }
+
+  @Test
+  void removeOfAnImageThatIsGone_isDone(@TempDir Path images) {
+    assertEquals(Optional.empty(), gpus.store(images).remove(images.resolve("none")));
   }
 
   @Test

@@ -47,6 +47,21 @@ public final class LaunchOptions {
   }
 
   /**
+   * Starts from a command, such as {@link #command()} returns it.
+   *
+   * @param command a program and its arguments, as for {@link #builder(String, String...)}
+   * @return a builder
+   * @throws IllegalArgumentException as {@link #builder(String, String...)}, and when there is no
+   *     program
+   */
+  public static Builder builder(List<String> command) {
+    if (command.isEmpty()) {
+      throw new IllegalArgumentException("the command is empty: name a program");
+    }
+    return builder(command.get(0), command.subList(1, command.size()).toArray(String[]::new));
+  }
+
+  /**
    * Starts from these options.
    *
    * @return a builder
@@ -269,7 +284,8 @@ public final class LaunchOptions {
      * Whether the process lives on when this JVM ends. Otherwise it is ended then, however the JVM
      * ends, also when it is killed: a small process of its own watches over it, and sends SIGKILL
      * to all of the job. A process that was dumped is on disk and is not ended; once restored by
-     * this JVM it is watched over again.
+     * this JVM it is watched over again. The small process stays with one that survives, and
+     * records how it ends ({@link dev.gpuprocess.GpuCheckpoints#exit}).
      *
      * @param survives the new value; false by default
      * @return this builder

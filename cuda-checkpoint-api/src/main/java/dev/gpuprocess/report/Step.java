@@ -5,7 +5,7 @@ import java.time.Duration;
 /**
  * One step of an operation on a process. Immutable.
  *
- * @param name such as {@code lock}, {@code checkpoint} or {@code dump}
+ * @param name such as {@code lock}, {@code checkpoint} or {@code dump}; docs/guide.md lists all
  * @param pid the process
  * @param duration how long it took
  * @param bytes how many bytes it moved; 0 where it moves nothing or the number is not known

@@ -252,6 +252,7 @@ public final class BoundedCall<T> {
   }
 
   private static RuntimeException rethrow(@Nullable Throwable cause) {
+    CallerFrames.addTo(cause);
     if (cause instanceof Error error) {
       throw error;
     }

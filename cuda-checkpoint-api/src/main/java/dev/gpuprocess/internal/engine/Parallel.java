@@ -1,6 +1,7 @@
 package dev.gpuprocess.internal.engine;
 
 import dev.gpuprocess.internal.call.BoundedCall;
+import dev.gpuprocess.internal.call.CallerFrames;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
@@ -70,6 +71,7 @@ final class Parallel {
     } catch (CompletionException e) {
       // A Consumer throws nothing checked.
       Throwable thrown = e.getCause();
+      CallerFrames.addTo(thrown);
       if (first == null) {
         return thrown;
       }

@@ -69,14 +69,15 @@ public final class TreeSearch {
    * @param verb for exceptions
    * @throws NoSuchProcessException when the process does not exist, and the journal has no member
    *     of its tree
-   * @throws NotCudaProcessException when it is process 1 without CUDA state, and this JVM descends
-   *     from it
+   * @throws NotCudaProcessException when it is this JVM, or process 1 without CUDA state and this
+   *     JVM descends from it
    */
   public static TrackedTree find(EngineContext context, long pid, String verb) {
     ProcessIdentity root =
         alive(pid).or(() -> journalled(context, pid)).orElseThrow(() -> absent(context, pid, verb));
     TreeSearch search = new TreeSearch(context, root, verb);
     search.requireNotInit();
+    search.requireNotUs();
     return TrackedTree.of(context, root, search.members());
   }
 
@@ -88,6 +89,16 @@ public final class TreeSearch {
       throw new NotCudaProcessException(
           "process 1 has no CUDA state, and all processes here descend from it: name the root of the job",
           new Failure(verb, INIT, null, null, Duration.ZERO, CudaResult.NOT_INITIALIZED, null));
+    }
+  }
+
+  /** Refuses this JVM, whose tree is all that it has started. */
+  private void requireNotUs() {
+    if (root.pid() == ProcessHandle.current().pid()) {
+      throw new NotCudaProcessException(
+          "process %s is this JVM itself, and what it has started descends from it: name the root of the job"
+              .formatted(root.pid()),
+          Failure.of(verb, root.pid()));
     }
   }
 
