@@ -8,6 +8,7 @@ import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.text.Bytes;
 import dev.gpuprocess.internal.text.Printable;
 import java.io.IOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Optional;
@@ -34,9 +35,9 @@ final class SharedFileCheck {
   Optional<String> obstacle(SharedFile file) {
     Optional<Path> path = file.path();
     if (path.isEmpty()) {
-      return isInMemory(file)
+      return isDumpedByCriu(file)
           ? Optional.empty()
-          : Optional.of("has another path here, as the process has a mount namespace of its own");
+          : Optional.of("has another path here, as this JVM or the process has a mount namespace of its own");
     }
     OptionalInt outsider = SharedFile.outsider(file.node(), tree);
     if (outsider.isPresent()) {
@@ -54,11 +55,21 @@ final class SharedFileCheck {
         : Optional.of("cannot be opened with the permissions of the process");
   }
 
-  /** CRIU dumps the files of a tmpfs that belongs to the mount namespace of the tree. */
-  private static boolean isInMemory(SharedFile file) {
+  /** CRIU dumps the files of a tmpfs that belongs to a mount namespace of the tree. */
+  private static boolean isDumpedByCriu(SharedFile file) {
     try {
-      return FileSystemStatus.of(ProcFs.file(file.pid(), "root" + file.name())).isInMemory();
+      return !isInMountsOfInit(file.pid())
+          && FileSystemStatus.of(ProcFs.file(file.pid(), "root" + file.name())).isInMemory();
     } catch (IOException e) {
+      return false;
+    }
+  }
+
+  private static boolean isInMountsOfInit(int pid) {
+    try {
+      return Files.readSymbolicLink(ProcFs.file(pid, "ns", "mnt"))
+          .equals(Files.readSymbolicLink(ProcFs.file(1, "ns", "mnt")));
+    } catch (IOException notPermitted) {
       return false;
     }
   }
