@@ -37,7 +37,8 @@ final class SharedFileCheck {
     if (path.isEmpty()) {
       return isDumpedByCriu(file)
           ? Optional.empty()
-          : Optional.of("has another path here, as this JVM or the process has a mount namespace of its own");
+          : Optional.of(
+              "has another path here, as this JVM or the process has a mount namespace of its own");
     }
     OptionalInt outsider = SharedFile.outsider(file.node(), tree);
     if (outsider.isPresent()) {
