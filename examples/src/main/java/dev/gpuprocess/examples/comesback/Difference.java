@@ -23,6 +23,8 @@ record Difference(List<String> before, List<String> after) {
           Map.entry("process write-exec-denied ", Attribute.MDWE),
           Map.entry("mseal ", Attribute.SEALED_MEMORY),
           Map.entry("shm-", Attribute.SHARED_FILES),
+          Map.entry("tcp-", Attribute.SOCKET_OPTIONS),
+          Map.entry("multicast ", Attribute.SOCKET_OPTIONS),
           Map.entry("keyring ", Attribute.KEYRINGS),
           Map.entry("numa-", Attribute.NUMA_POLICY),
           Map.entry("process memory policy ", Attribute.NUMA_POLICY),
