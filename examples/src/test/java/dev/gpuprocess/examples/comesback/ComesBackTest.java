@@ -32,13 +32,7 @@ class ComesBackTest {
           "terminal-foreground",
           "terminal-background",
           "terminal-settings",
-          "terminal-output",
-          "group-member",
-          "multicast",
-          "tcp-connection",
-          "tcp-connection-options",
-          "tcp-half-closed",
-          "tcp-options");
+          "terminal-output");
 
   @Test
   @Timeout(value = 10, unit = TimeUnit.MINUTES)
