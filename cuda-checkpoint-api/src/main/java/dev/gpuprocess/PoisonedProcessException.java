@@ -5,6 +5,7 @@ import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ProcessUnfitException;
 import dev.gpuprocess.internal.engine.GpuMemoryLostException;
 import java.util.stream.Collectors;
+import org.jspecify.annotations.Nullable;
 
 /**
  * The restore of a member ran out of GPU memory: the driver will not bring this process back any
@@ -14,7 +15,7 @@ public class PoisonedProcessException extends ProcessUnfitException {
 
   private static final long serialVersionUID = 1L;
 
-  private final transient PoisonedProcess process;
+  private final transient @Nullable PoisonedProcess process;
 
   private PoisonedProcessException(
       String message, Failure failure, RuntimeException cause, PoisonedProcess process) {
@@ -54,8 +55,15 @@ public class PoisonedProcessException extends ProcessUnfitException {
    * Returns the process, which can only be ended, and restored from an image.
    *
    * @return what is left of it
+   * @throws IllegalStateException when this exception was serialized: take the process with {@link
+   *     GpuProcess#inspect} on its machine
    */
   public PoisonedProcess process() {
+    if (process == null) {
+      throw new IllegalStateException(
+          "the process is not part of a serialized exception: use GpuProcess.inspect(%s) on its machine"
+              .formatted(failure().pid()));
+    }
     return process;
   }
 }

@@ -1,5 +1,7 @@
 package dev.gpuprocess.cuda;
 
+import java.io.Serializable;
+
 /**
  * An answer of the driver ({@code CUresult}): its number, its name and the driver's own text.
  *
@@ -11,7 +13,7 @@ package dev.gpuprocess.cuda;
  * @param name the driver's name, such as {@code CUDA_ERROR_NOT_READY}
  * @param text the driver's description
  */
-public record CudaResult(int code, String name, String text) {
+public record CudaResult(int code, String name, String text) implements Serializable {
 
   /** The call succeeded. */
   public static final CudaResult SUCCESS = new CudaResult(0, "CUDA_SUCCESS", "no error");

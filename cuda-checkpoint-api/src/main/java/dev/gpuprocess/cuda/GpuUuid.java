@@ -1,5 +1,6 @@
 package dev.gpuprocess.cuda;
 
+import java.io.Serializable;
 import java.util.HexFormat;
 import java.util.Locale;
 import java.util.regex.Pattern;
@@ -10,7 +11,7 @@ import java.util.regex.Pattern;
  *
  * @param text the canonical form, lower case after {@code GPU-}
  */
-public record GpuUuid(String text) implements Comparable<GpuUuid> {
+public record GpuUuid(String text) implements Comparable<GpuUuid>, Serializable {
 
   private static final Pattern FORM =
       Pattern.compile("GPU-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}");

@@ -34,10 +34,14 @@ public class CriuException extends FixAndRetryException {
 
   private static final int NO_SIGNAL = 0;
 
-  private final transient CriuFailure criu;
+  private final CriuFailure criu;
   private final int signal;
-  private final transient Set<String> capabilities;
-  private final transient List<UnsupportedResource> resources;
+
+  @SuppressWarnings("serial") // an immutable copy, which is serializable
+  private final Set<String> capabilities;
+
+  @SuppressWarnings("serial") // an immutable copy, which is serializable
+  private final List<UnsupportedResource> resources;
 
   /**
    * Creates the exception with reason {@link Reason#FAILED}.

@@ -1,5 +1,6 @@
 package dev.gpuprocess.error;
 
+import java.io.Serializable;
 import java.nio.file.Path;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
@@ -23,9 +24,38 @@ public record CriuFailure(
     List<String> errors,
     @Nullable Path log,
     String logTail,
-    String stderr) {
+    String stderr)
+    implements Serializable {
 
   /** For a CRIU that was not started, because it could only have failed. */
   public static final CriuFailure NOT_STARTED =
       new CriuFailure(0, "not started", "", List.of(), null, "", "");
+
+  /** A {@link Path} cannot be serialized. */
+  private record Form(
+      int errno,
+      String exit,
+      String firstError,
+      List<String> errors,
+      @Nullable String log,
+      String logTail,
+      String stderr)
+      implements Serializable {
+
+    private Object readResolve() {
+      return new CriuFailure(
+          errno, exit, firstError, errors, log == null ? null : Path.of(log), logTail, stderr);
+    }
+  }
+
+  private Object writeReplace() {
+    return new Form(
+        errno,
+        exit,
+        firstError,
+        List.copyOf(errors),
+        log == null ? null : log.toString(),
+        logTail,
+        stderr);
+  }
 }

@@ -2,6 +2,7 @@ package dev.gpuprocess.error;
 
 import dev.gpuprocess.cuda.CudaResult;
 import dev.gpuprocess.cuda.ProcessState;
+import java.io.Serializable;
 import java.time.Duration;
 import org.jspecify.annotations.Nullable;
 
@@ -23,7 +24,8 @@ public record Failure(
     @Nullable ProcessState after,
     Duration elapsed,
     @Nullable CudaResult cudaResult,
-    @Nullable Fate fate) {
+    @Nullable Fate fate)
+    implements Serializable {
 
   /**
    * A failure about which nothing else is known.

@@ -7,7 +7,8 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * The root of everything this library throws. The message is one sentence that says what is wrong
- * and what to do; {@link #failure()} is the data behind it.
+ * and what to do; {@link #failure()} is the data behind it. An exception keeps all of its data when
+ * it is serialized, also for another JVM, unless a method says otherwise.
  */
 public abstract class GpuCheckpointException extends RuntimeException {
 
@@ -31,10 +32,10 @@ public abstract class GpuCheckpointException extends RuntimeException {
   }
 
   private final Reason reason;
-  private transient volatile Failure failure;
-  private transient volatile String where = "";
-  private transient volatile boolean isComplete;
-  private transient volatile @Nullable TreeFailure tree;
+  private volatile Failure failure;
+  private volatile String where = "";
+  private volatile boolean isComplete;
+  private volatile @Nullable TreeFailure tree;
 
   /**
    * An error with its data and its cause.

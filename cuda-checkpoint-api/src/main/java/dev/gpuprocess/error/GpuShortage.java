@@ -1,6 +1,7 @@
 package dev.gpuprocess.error;
 
 import dev.gpuprocess.cuda.GpuUuid;
+import java.io.Serializable;
 import java.util.List;
 
 /**
@@ -14,7 +15,8 @@ import java.util.List;
  * @param holders the pids that are known to hold the rest
  */
 public record GpuShortage(
-    GpuUuid gpu, long neededBytes, long freeBytes, long reservedBytes, List<Integer> holders) {
+    GpuUuid gpu, long neededBytes, long freeBytes, long reservedBytes, List<Integer> holders)
+    implements Serializable {
 
   /** Copies what is mutable. */
   public GpuShortage {

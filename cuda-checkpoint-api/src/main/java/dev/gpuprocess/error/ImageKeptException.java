@@ -12,7 +12,10 @@ public class ImageKeptException extends FixAndRetryException {
 
   private static final long serialVersionUID = 1L;
 
-  private final transient Path image;
+  private final transient @Nullable Path image;
+
+  /** A {@link Path} cannot be serialized. */
+  private final String name;
 
   /**
    * Creates the exception.
@@ -26,6 +29,7 @@ public class ImageKeptException extends FixAndRetryException {
       String message, Failure failure, Path image, @Nullable Throwable cause) {
     super(Reason.IMAGE_KEPT, message, failure, cause);
     this.image = image;
+    this.name = image.toString();
   }
 
   /**
@@ -34,6 +38,6 @@ public class ImageKeptException extends FixAndRetryException {
    * @return its directory, for {@link dev.gpuprocess.ProcessImage#open}
    */
   public Path image() {
-    return image;
+    return image == null ? Path.of(name) : image;
   }
 }

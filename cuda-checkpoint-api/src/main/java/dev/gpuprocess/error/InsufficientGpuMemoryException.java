@@ -26,7 +26,7 @@ public class InsufficientGpuMemoryException extends RetryLaterException {
 
   private static final long NOT_KNOWN = -1;
 
-  private final transient @Nullable GpuShortage shortage;
+  private final @Nullable GpuShortage shortage;
   private final long bound;
 
   /**

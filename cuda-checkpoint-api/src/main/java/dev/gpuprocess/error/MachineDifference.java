@@ -1,6 +1,7 @@
 package dev.gpuprocess.error;
 
 import dev.gpuprocess.internal.text.Printable;
+import java.io.Serializable;
 
 /**
  * Something in which a machine differs from the one that an image was made on. Immutable.
@@ -13,7 +14,8 @@ import dev.gpuprocess.internal.text.Printable;
  *     remarkable
  */
 public record MachineDifference(
-    Aspect aspect, String subject, String inImage, String here, boolean prevents) {
+    Aspect aspect, String subject, String inImage, String here, boolean prevents)
+    implements Serializable {
 
   /** What can differ. */
   public enum Aspect {

@@ -53,8 +53,10 @@ public class MachineUnfitException extends GpuCheckpointException {
     PROC_HIDDEN
   }
 
-  private final transient List<MachineDifference> differences;
-  private final transient @Nullable CriuFailure criu;
+  @SuppressWarnings("serial") // an immutable copy, which is serializable
+  private final List<MachineDifference> differences;
+
+  private final @Nullable CriuFailure criu;
 
   /**
    * Creates the exception.

@@ -1,6 +1,7 @@
 package dev.gpuprocess.error;
 
 import dev.gpuprocess.cuda.ProcessState;
+import java.io.Serializable;
 import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -17,7 +18,8 @@ import org.jspecify.annotations.Nullable;
  *     read, as of one that has ended
  */
 public record TreeFailure(
-    int root, List<Integer> failed, Map<Integer, @Nullable ProcessState> members) {
+    int root, List<Integer> failed, Map<Integer, @Nullable ProcessState> members)
+    implements Serializable {
 
   /** Copies the collections. */
   public TreeFailure {

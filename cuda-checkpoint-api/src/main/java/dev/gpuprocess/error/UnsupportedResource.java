@@ -1,6 +1,7 @@
 package dev.gpuprocess.error;
 
 import dev.gpuprocess.internal.text.Printable;
+import java.io.Serializable;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -15,7 +16,8 @@ import org.jspecify.annotations.Nullable;
  *     CriuOptions.set("tcp-established")}; null when none does
  */
 public record UnsupportedResource(
-    Kind kind, int pid, String handle, String name, @Nullable String option) {
+    Kind kind, int pid, String handle, String name, @Nullable String option)
+    implements Serializable {
 
   /** The kinds of resources that CRIU tells apart when it refuses one. */
   public enum Kind {

@@ -303,7 +303,8 @@ final class DumpFailure {
 
     private static final long serialVersionUID = 1L;
 
-    private final transient List<UnsupportedResource> resources;
+    @SuppressWarnings("serial") // an immutable copy, which is serializable
+    private final List<UnsupportedResource> resources;
 
     UnrestorableException(List<UnsupportedResource> resources) {
       this.resources = List.copyOf(resources);
