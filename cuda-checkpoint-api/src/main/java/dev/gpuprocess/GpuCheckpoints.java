@@ -376,8 +376,22 @@ public final class GpuCheckpoints {
     plan.place().make();
     RequestChannel channel = LaunchedRoot.requests(options);
     LaunchedProcess job = new LaunchedProcess(this, LaunchedRoot.launch(options, channel, context));
-    new RequestedSnapshots(this, job, plan, channel).begin();
+    try {
+      new RequestedSnapshots(this, job, plan, channel).begin();
+    } catch (RuntimeException | Error e) {
+      endUnserved(job, e);
+      throw e;
+    }
     return job;
+  }
+
+  /** Ends a process whose requests no thread would serve, and of which the caller has no object. */
+  private static void endUnserved(LaunchedProcess job, Throwable why) {
+    try {
+      Optional<LaunchedProcess.Exit> unused = job.end(Duration.ZERO);
+    } catch (RuntimeException | Error e) {
+      why.addSuppressed(e);
+    }
   }
 
   /**
@@ -502,6 +516,7 @@ public final class GpuCheckpoints {
     private StateDirectory state;
     private boolean driverHook;
     private HostMemoryPool hostMemory;
+    private @Nullable HostMemory newHostMemory;
     private boolean allowPeerMemory;
     private boolean resumeOnExit;
     private CriuSettings criuOptions;
@@ -632,12 +647,14 @@ public final class GpuCheckpoints {
      * process runs again.
      *
      * <p>Needs {@link #driverHook}. There is enough for all members of a process, or none is used.
+     * The memory is made by {@link #build}, and shared by all settings that this builder builds and
+     * that are derived from them. It is freed when none of them is in use any more.
      *
      * @param memory by default {@link HostMemory#automatic()}
      * @return this builder
      */
     public Builder hostMemory(HostMemory memory) {
-      this.hostMemory = new HostMemoryPool(requireNonNull(memory, "memory"));
+      this.newHostMemory = requireNonNull(memory, "memory");
       return this;
     }
 
@@ -735,6 +752,10 @@ public final class GpuCheckpoints {
      */
     public GpuCheckpoints build() {
       LibraryClasses.load();
+      if (newHostMemory != null) {
+        hostMemory = new HostMemoryPool(newHostMemory);
+        newHostMemory = null;
+      }
       return new GpuCheckpoints(
           new EngineContext(
               cuda,

@@ -4,6 +4,7 @@ import dev.gpuprocess.error.LockTimeoutException;
 import dev.gpuprocess.internal.launch.RequestChannel;
 import dev.gpuprocess.internal.launch.RequestChannel.Request;
 import dev.gpuprocess.internal.time.IoAction;
+import dev.gpuprocess.internal.time.Threads;
 import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.report.Step;
 import dev.gpuprocess.report.StepListener;
@@ -15,8 +16,12 @@ import java.util.function.BooleanSupplier;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
+import org.slf4j.event.Level;
 
-/** The snapshots that a launched process asks for: one thread hears it, another makes them. */
+/**
+ * The snapshots that a launched process requests: one thread reads the requests, another makes
+ * them.
+ */
 final class RequestedSnapshots {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
@@ -55,17 +60,24 @@ final class RequestedSnapshots {
 
   void begin() {
     String name = "gpuprocess requests of " + job.identity().pid();
-    for (Thread thread :
-        new Thread[] {new Thread(this::hear, name), new Thread(this::work, name)}) {
-      thread.setDaemon(true);
-      thread.start();
-    }
+    Threads.daemon(name, this::hear).start();
+    Threads.daemon(name, this::work).start();
   }
 
   private void hear() {
-    for (Optional<Request> heard = channel.next(); heard.isPresent(); heard = channel.next()) {
-      Request request = heard.get();
-      change(() -> newest = request);
+    boolean reads = true;
+    for (int failures = 0; reads; ) {
+      try {
+        Optional<Request> heard = channel.next();
+        reads = heard.isPresent();
+        heard.ifPresent(request -> change(() -> newest = request));
+        failures = 0;
+      } catch (RuntimeException | Error e) {
+        // The process is running and requests more snapshots.
+        LOG.warn("a request of process {} was not read", job.identity().pid(), e);
+        failures++;
+        pause(Math.min(failures, LONGEST_PAUSE) * PAUSE_NANOS, () -> true);
+      }
     }
     change(() -> over = true);
   }
@@ -209,7 +221,7 @@ final class RequestedSnapshots {
     private synchronized void sayOnce() {
       if (!isSaid) {
         isSaid = true;
-        boolean unused = isSaid(() -> channel.begun(root, request, BEGIN_LIMIT), root);
+        boolean unused = isSaid(() -> channel.begun(root, request, BEGIN_LIMIT), root, true);
       }
     }
 
@@ -224,19 +236,24 @@ final class RequestedSnapshots {
     }
   }
 
-  /** Tries until the root has the answer, as it may be stopped for a while. */
+  /**
+   * Tries until the root has the answer, as it may be stopped for a while. Logs the first failure.
+   */
   private void answer(IoAction saying, ProcessIdentity root) {
-    while (isThere(root) && !isSaid(saying, root)) {
-      pause(PAUSE_NANOS, () -> true);
+    for (int attempts = 1; isThere(root) && !isSaid(saying, root, attempts == 1); attempts++) {
+      pause(Math.min(attempts, LONGEST_PAUSE) * PAUSE_NANOS, () -> true);
     }
   }
 
-  private static boolean isSaid(IoAction saying, ProcessIdentity root) {
+  private static boolean isSaid(IoAction saying, ProcessIdentity root, boolean isFirst) {
     try {
       saying.run();
       return true;
     } catch (IOException e) {
-      LOG.warn("process {} is not told about its request: {}", root.pid(), e.getMessage());
+      Level level = isFirst ? Level.WARN : Level.DEBUG;
+      LOG.atLevel(level)
+          .log(
+              "process {} does not take the answer to its request: {}", root.pid(), e.getMessage());
       return false;
     }
   }

@@ -85,7 +85,7 @@ final class Guard {
             Failure.of("guard", root.pid()));
       }
       throw new IOException("the guard of process %s was killed".formatted(root.pid()));
-    } catch (IOException | RuntimeException e) {
+    } catch (IOException | RuntimeException | Error e) {
       // Otherwise a guard that was started takes the closed socket for the exit of this JVM.
       boolean unused = socket.send(DETACH);
       socket.close();

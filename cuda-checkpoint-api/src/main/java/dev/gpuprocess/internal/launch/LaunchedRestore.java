@@ -26,6 +26,7 @@ public final class LaunchedRestore {
   /** The process; null until a restore has made it a launched process. */
   private @Nullable LaunchedRoot launched;
 
+  private final ExitWatcher watcher;
   private @Nullable Lifetime next;
 
   private LaunchedRestore(
@@ -39,6 +40,14 @@ public final class LaunchedRestore {
     this.journal = new Journal(context.state());
     this.isKnown = launched != null;
     this.launched = launched;
+    try {
+      this.watcher = ExitWatcher.start();
+    } catch (RuntimeException | Error e) {
+      if (launched != null) {
+        launched.notRestored();
+      }
+      throw e;
+    }
   }
 
   /**
@@ -87,9 +96,9 @@ public final class LaunchedRestore {
   public void restored() {
     Lifetime begun = Objects.requireNonNull(next, "a driver calls postRestore");
     if (launched == null) {
-      launched = LaunchedRoot.restored(isolated, limit, journal, dumped, begun);
+      launched = LaunchedRoot.restored(isolated, limit, journal, dumped, begun, watcher);
     } else {
-      launched.begin(begun);
+      launched.begin(begun, watcher);
     }
   }
 
@@ -111,8 +120,10 @@ public final class LaunchedRestore {
       if (begun != null) {
         begun.discard();
       }
-    } catch (IOException | RuntimeException e) {
+    } catch (IOException | RuntimeException | Error e) {
       why.addSuppressed(e);
+    } finally {
+      watcher.close();
     }
   }
 

@@ -7,18 +7,17 @@ import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.launch.Lifetime.State;
 import dev.gpuprocess.internal.linux.ExitStatus;
-import dev.gpuprocess.internal.linux.NativeCallException;
 import dev.gpuprocess.internal.linux.PidDescriptor;
 import dev.gpuprocess.internal.linux.Processes;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.Signals;
+import dev.gpuprocess.internal.proc.Unreadable;
 import dev.gpuprocess.internal.state.Journal;
 import dev.gpuprocess.internal.text.Printable;
 import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.internal.time.IoFunction;
 import dev.gpuprocess.internal.time.Polling;
-import dev.gpuprocess.internal.time.Threads;
 import dev.gpuprocess.internal.time.Uninterrupted;
 import dev.gpuprocess.options.LaunchOptions;
 import dev.gpuprocess.report.ProcessIdentity;
@@ -52,6 +51,9 @@ public final class LaunchedRoot {
 
   /** The time that a killed process may take to exit: the kernel tears down its GPU state. */
   private static final Duration KILL_LIMIT = Duration.ofMinutes(2);
+
+  /** The time between two looks for a process whose exit cannot be awaited. */
+  private static final Duration NEXT_LOOK = Duration.ofSeconds(1);
 
   private final boolean isolated;
   private final boolean survivesExit;
@@ -107,10 +109,15 @@ public final class LaunchedRoot {
 
   /** Takes a process that was restored from an image, and is not yet a launched process. */
   static LaunchedRoot restored(
-      boolean isolated, Duration limit, Journal journal, ProcessIdentity dumped, Lifetime first) {
+      boolean isolated,
+      Duration limit,
+      Journal journal,
+      ProcessIdentity dumped,
+      Lifetime first,
+      ExitWatcher watcher) {
     LaunchedRoot launched = new LaunchedRoot(isolated, limit, journal, dumped, first);
     ALL.add(launched);
-    launched.watch(first);
+    launched.watch(first, watcher);
     return launched;
   }
 
@@ -129,14 +136,14 @@ public final class LaunchedRoot {
     Journal journal = new Journal(context.state());
     CudaJobFile jobFile = null;
     boolean started = false;
-    try {
+    try (ExitWatcher watcher = ExitWatcher.start()) {
       jobFile = CudaJobFile.of(options, context.cuda(), context.state()).orElse(null);
       try (Starter starter = new Starter(options, requests, jobFile, journal, limit)) {
         LaunchedRoot launched =
             new LaunchedRoot(options, limit, journal, requests, jobFile, starter.run());
         started = true;
         ALL.add(launched);
-        launched.watch(launched.lifetime);
+        launched.watch(launched.lifetime, watcher);
         return launched;
       }
     } catch (IOException e) {
@@ -172,18 +179,12 @@ public final class LaunchedRoot {
         why);
   }
 
-  private void watch(Lifetime watched) {
-    Threads.daemon("gpuprocess-process-" + watched.root.pid(), () -> awaitEnd(watched)).start();
+  private void watch(Lifetime watched, ExitWatcher watcher) {
+    watcher.watch(watched.root.pid(), () -> awaitEnd(watched));
   }
 
   private void awaitEnd(Lifetime watched) {
-    Optional<ExitStatus> how = Optional.empty();
-    try {
-      how = watched.awaitRoot(limit);
-    } catch (NativeCallException e) {
-      LOG.warn("how process {} exited is not known: {}", watched.root.pid(), e.getMessage());
-    }
-    Optional<ExitStatus> exited = how;
+    Optional<ExitStatus> exited = awaitExit(watched);
     boolean inImage;
     synchronized (this) {
       // The thread is ours, and no other code interrupts it.
@@ -194,15 +195,15 @@ public final class LaunchedRoot {
       }
     }
     if (!inImage) {
-      end.completeAsync(() -> exited, BoundedCall.THREADS);
+      complete(exited);
     }
     if (requests != null && !inImage) {
       requests.close();
     }
     try {
       watched.awaitRest(inImage, limit);
-    } catch (IOException | RuntimeException e) {
-      LOG.warn("the session of process {} is not reaped: {}", watched.root.pid(), e.getMessage());
+    } catch (IOException | RuntimeException | Error e) {
+      LOG.warn("the session of process {} is not reaped", watched.root.pid(), e);
     }
     if (jobFile != null) {
       // A restore from an image creates the file again.
@@ -211,6 +212,28 @@ public final class LaunchedRoot {
     synchronized (this) {
       watched.isReaped = true;
       notifyAll();
+    }
+  }
+
+  /** Completes the future on a thread of its own, as its dependents may block. */
+  private void complete(Optional<ExitStatus> exited) {
+    try {
+      end.completeAsync(() -> exited, BoundedCall.THREADS);
+    } catch (OutOfMemoryError noThread) {
+      end.complete(exited);
+    }
+  }
+
+  private Optional<ExitStatus> awaitExit(Lifetime watched) {
+    try {
+      return watched.awaitRoot(limit);
+    } catch (IOException | RuntimeException | Error e) {
+      LOG.warn("how process {} exits will not be known", watched.root.pid(), e);
+      // Its exit must be seen all the same.
+      while (Unreadable.as(true, watched.root::isAlive)) {
+        Uninterrupted.pause(NEXT_LOOK.toNanos());
+      }
+      return Optional.empty();
     }
   }
 
@@ -462,12 +485,12 @@ public final class LaunchedRoot {
   }
 
   /** Begins the next lifetime: the process was restored. */
-  void begin(Lifetime next) {
+  void begin(Lifetime next, ExitWatcher watcher) {
     synchronized (this) {
       lifetime = next;
       lineage.add(next.root);
     }
-    watch(next);
+    watch(next, watcher);
     try {
       if (requests != null) {
         requests.taken(next.root, limit);

@@ -29,6 +29,8 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Starts one process. The program {@code job} is started first: it prepares everything and waits.
@@ -36,6 +38,8 @@ import org.jspecify.annotations.Nullable;
  * killed at any moment leaves no process behind that must exit with it.
  */
 final class Starter implements AutoCloseable {
+
+  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
   private static final Path NULL_DEVICE = Path.of("/dev/null");
   private static final int MESSAGE_BYTES = 12;
@@ -250,7 +254,7 @@ final class Starter implements AutoCloseable {
       }
       go(socket, held);
       return new Started(root, held, guard, given(output), given(error));
-    } catch (IOException | RuntimeException e) {
+    } catch (IOException | RuntimeException | Error e) {
       socket.close();
       try (PidDescriptor abandoned = held) {
         end(abandoned, starter, guard);
@@ -339,15 +343,19 @@ final class Starter implements AutoCloseable {
 
   /** Closes the child's ends of the pipes, and pipes that were not given to the caller. */
   @Override
-  public void close() throws IOException {
+  public void close() {
+    close(output);
+    close(error);
+  }
+
+  /** The process may be running, so a failure is not one of the start. */
+  private static void close(@Nullable OutputPipe pipe) {
     try {
-      if (output != null) {
-        output.close();
+      if (pipe != null) {
+        pipe.close();
       }
-    } finally {
-      if (error != null) {
-        error.close();
-      }
+    } catch (IOException | RuntimeException e) {
+      LOG.warn("a pipe to a launched process cannot be closed", e);
     }
   }
 }

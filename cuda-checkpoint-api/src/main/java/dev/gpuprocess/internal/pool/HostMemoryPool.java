@@ -7,6 +7,7 @@ import dev.gpuprocess.internal.time.Threads;
 import dev.gpuprocess.options.HostMemory;
 import java.io.IOException;
 import java.io.InterruptedIOException;
+import java.lang.ref.Cleaner;
 import java.nio.file.Path;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
@@ -54,7 +55,24 @@ public final class HostMemoryPool implements AutoCloseable {
   /** Creates a pool, and makes the memory to be kept ready in the background. */
   public HostMemoryPool(HostMemory wanted) {
     this.wanted = wanted;
+    if (wanted.ready() > 0) {
+      Cleaner.Cleanable unused = Unused.CLEANER.register(this, new Unused(ready));
+    }
     refill();
+  }
+
+  /** Frees the ready memory of a pool that is not in use any more. */
+  private record Unused(Deque<NamelessFile> ready) implements Runnable {
+
+    private static final Cleaner CLEANER = Cleaner.create();
+
+    @Override
+    public void run() {
+      synchronized (ready) {
+        ready.forEach(NamelessFile::close);
+        ready.clear();
+      }
+    }
   }
 
   /** Returns whether host memory is switched on. */
