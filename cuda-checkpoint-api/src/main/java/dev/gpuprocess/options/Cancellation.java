@@ -1,10 +1,13 @@
 package dev.gpuprocess.options;
 
 import java.util.LinkedHashSet;
+import java.util.List;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Executor;
 import java.util.function.Function;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Ends suspends, resumes, dumps, restores and copies of images early, from another thread. Set in
@@ -19,7 +22,9 @@ import java.util.function.Function;
  */
 public final class Cancellation {
 
-  private final Set<Runnable> actions = new LinkedHashSet<>();
+  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
+
+  private final Set<Action> actions = new LinkedHashSet<>();
   private boolean cancelled;
 
   /** Creates one that is not cancelled. */
@@ -27,10 +32,41 @@ public final class Cancellation {
 
   /** Cancels all calls that this was given to, now and later. Returns at once. */
   public void cancel() {
+    List<Action> due;
     synchronized (actions) {
       cancelled = true;
-      actions.forEach(Runnable::run);
+      due = List.copyOf(actions);
       actions.clear();
+    }
+    due.forEach(Action::run);
+  }
+
+  /** An action that runs once, and not after it was closed. */
+  private static final class Action {
+
+    private final Runnable body;
+    private boolean isOver;
+
+    Action(Runnable body) {
+      this.body = body;
+    }
+
+    /** An action that fails must not keep the others from being run. */
+    synchronized void run() {
+      if (isOver) {
+        return;
+      }
+      isOver = true;
+      try {
+        body.run();
+      } catch (RuntimeException | Error e) {
+        LOG.warn("an action on a cancellation failed", e);
+      }
+    }
+
+    /** Waits for an action that is being run. */
+    synchronized void end() {
+      isOver = true;
     }
   }
 
@@ -79,17 +115,19 @@ public final class Cancellation {
    * @return to be closed when the wait is over; the action does not run after that
    */
   public Registration onCancel(Runnable action) {
+    Action added = new Action(action);
+    boolean isLate;
     synchronized (actions) {
-      if (cancelled) {
-        action.run();
-      } else {
-        actions.add(action);
-      }
+      isLate = cancelled || !actions.add(added);
+    }
+    if (isLate) {
+      added.run();
     }
     return () -> {
       synchronized (actions) {
-        actions.remove(action);
+        actions.remove(added);
       }
+      added.end();
     };
   }
 
