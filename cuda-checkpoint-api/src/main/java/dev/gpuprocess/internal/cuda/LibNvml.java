@@ -6,12 +6,16 @@ import dev.gpuprocess.cuda.GpuReading;
 import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.error.MachineUnfitException;
 import dev.gpuprocess.internal.linux.NativeMemory;
+import dev.gpuprocess.internal.time.Deadline;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 import java.util.OptionalLong;
+import java.util.Set;
+import java.util.concurrent.locks.ReentrantReadWriteLock;
 import jnr.ffi.Pointer;
 import jnr.ffi.annotations.Out;
 import jnr.ffi.byref.IntByReference;
@@ -30,7 +34,23 @@ public final class LibNvml implements GpuInventory {
 
   private static final Logger LOG = LoggerFactory.getLogger(LibNvml.class);
 
+  private static final int UNINITIALIZED = 1;
   private static final int INSUFFICIENT_SIZE = 7;
+  private static final int DRIVER_NOT_LOADED = 9;
+  private static final int GPU_IS_LOST = 15;
+  private static final int RESET_REQUIRED = 16;
+  private static final int UNKNOWN = 999;
+
+  /**
+   * A library that was initialised before the driver was loaded again, or a GPU was reset, returns
+   * these until it is initialised again.
+   */
+  private static final Set<Integer> OUTDATED =
+      Set.of(UNINITIALIZED, DRIVER_NOT_LOADED, GPU_IS_LOST, RESET_REQUIRED, UNKNOWN);
+
+  private static final Duration NEXT_RENEWAL = Duration.ofSeconds(10);
+
+  private static final int NOTHING_RETURNED = 0;
   private static final int TEXT_BYTES = 96;
   private static final int MEMORY_BYTES = 24;
 
@@ -38,10 +58,15 @@ public final class LibNvml implements GpuInventory {
   private static final int PROCESS_BYTES = 24;
 
   private final NativeLibrary<NvmlFunctions> library;
-  private volatile @Nullable NvmlFunctions initialised;
+  private @Nullable Session session;
+  private @Nullable Deadline newest;
 
   private LibNvml(@Nullable Path directory) {
-    library = new NativeLibrary<>(NvmlFunctions.class, "libnvidia-ml.so.1", directory);
+    this(new NativeLibrary<>(NvmlFunctions.class, "libnvidia-ml.so.1", directory));
+  }
+
+  LibNvml(NativeLibrary<NvmlFunctions> library) {
+    this.library = library;
   }
 
   /**
@@ -73,7 +98,7 @@ public final class LibNvml implements GpuInventory {
   @Override
   public Optional<GpuReading> read() {
     try {
-      return Optional.of(readGpus(start()));
+      return Optional.of(using(nvml -> readGpus(nvml, true), nvml -> readGpus(nvml, false)));
     } catch (NvmlFailure e) {
       LOG.debug("NVML cannot list the GPUs: {}", e.getMessage());
       return Optional.of(new GpuReading(List.of(), List.of("NVML: " + e.getMessage())));
@@ -89,27 +114,106 @@ public final class LibNvml implements GpuInventory {
 
   @Override
   public Optional<String> driverVersion() {
-    byte[] text = new byte[TEXT_BYTES];
     try {
-      check("nvmlSystemGetDriverVersion", start().nvmlSystemGetDriverVersion(text, TEXT_BYTES));
-      return Optional.of(string(text));
+      return Optional.of(using(LibNvml::readVersion, LibNvml::readVersion));
     } catch (NvmlFailure | MachineUnfitException | UnsatisfiedLinkError e) {
       LOG.debug("NVML cannot read the driver's version: {}", e.getMessage());
       return Optional.empty();
     }
   }
 
-  private NvmlFunctions start() throws NvmlFailure {
-    NvmlFunctions nvml = initialised;
-    if (nvml == null) {
-      nvml = library.get();
-      check("nvmlInit_v2", nvml.nvmlInit_v2());
-      initialised = nvml;
+  /** Reads with NVML, and once more if it may have to be initialised again. */
+  private <T> T using(Read<T> read, Read<T> again) throws NvmlFailure {
+    Session first = session();
+    try {
+      return first.use(read);
+    } catch (NvmlFailure e) {
+      if (!OUTDATED.contains(e.code)) {
+        throw e;
+      }
+      LOG.debug("NVML is outdated, and initialised again: {}: {}", renew(first), e.getMessage());
+      return session().use(again);
     }
-    return nvml;
   }
 
-  private static GpuReading readGpus(NvmlFunctions nvml) throws NvmlFailure {
+  private synchronized Session session() throws NvmlFailure {
+    Session known = session;
+    if (known == null) {
+      NvmlFunctions nvml = library.get();
+      check("nvmlInit_v2", nvml.nvmlInit_v2());
+      known = new Session(nvml);
+      session = known;
+    }
+    return known;
+  }
+
+  /**
+   * Ends a session, unless another thread reads with it, which may hang in the library, or the
+   * session is new: a GPU that is really lost must not make each reading slow.
+   */
+  private synchronized boolean renew(Session outdated) {
+    if (outdated.equals(session)) {
+      if ((newest != null && !newest.passed()) || !outdated.isEnded()) {
+        return false;
+      }
+      session = null;
+      newest = Deadline.after(NEXT_RENEWAL);
+    }
+    return true;
+  }
+
+  /** A reading of the GPUs, or of something else. */
+  private interface Read<T> {
+    T of(NvmlFunctions nvml) throws NvmlFailure;
+  }
+
+  /** From nvmlInit to nvmlShutdown. */
+  private static final class Session {
+
+    private final NvmlFunctions nvml;
+    private final ReentrantReadWriteLock users = new ReentrantReadWriteLock();
+
+    Session(NvmlFunctions nvml) {
+      this.nvml = nvml;
+    }
+
+    <T> T use(Read<T> read) throws NvmlFailure {
+      users.readLock().lock();
+      try {
+        return read.of(nvml);
+      } finally {
+        users.readLock().unlock();
+      }
+    }
+
+    boolean isEnded() {
+      if (!users.writeLock().tryLock()) {
+        return false;
+      }
+      try {
+        int code = nvml.nvmlShutdown();
+        LOG.debug("nvmlShutdown returned {}", code);
+        return true;
+      } finally {
+        users.writeLock().unlock();
+      }
+    }
+  }
+
+  private static String readVersion(NvmlFunctions nvml) throws NvmlFailure {
+    byte[] text = new byte[TEXT_BYTES];
+    check("nvmlSystemGetDriverVersion", nvml.nvmlSystemGetDriverVersion(text, TEXT_BYTES));
+    return string(text);
+  }
+
+  /**
+   * Reads all GPUs.
+   *
+   * @param requiresCurrent whether to throw when a GPU cannot be read because the library may have
+   *     to be initialised again
+   */
+  private static GpuReading readGpus(NvmlFunctions nvml, boolean requiresCurrent)
+      throws NvmlFailure {
     IntByReference count = new IntByReference();
     check("nvmlDeviceGetCount_v2", nvml.nvmlDeviceGetCount_v2(count));
     List<Gpu> gpus = new ArrayList<>();
@@ -123,12 +227,21 @@ public final class LibNvml implements GpuInventory {
         check("nvmlDeviceGetUUID", nvml.nvmlDeviceGetUUID(device.getValue(), uuid, TEXT_BYTES));
         name = string(uuid);
         gpus.add(readGpu(nvml, device.getValue(), GpuUuid.of(name)));
-      } catch (NvmlFailure | IllegalArgumentException e) {
-        LOG.debug("NVML cannot read {}: {}", name, e.getMessage());
-        unreadable.add(name + ": " + e.getMessage());
+      } catch (NvmlFailure e) {
+        if (requiresCurrent && OUTDATED.contains(e.code)) {
+          throw e;
+        }
+        unreadable.add(unreadable(name, e));
+      } catch (IllegalArgumentException e) {
+        unreadable.add(unreadable(name, e));
       }
     }
     return new GpuReading(gpus, unreadable);
+  }
+
+  private static String unreadable(String name, Exception why) {
+    LOG.debug("NVML cannot read {}: {}", name, why.getMessage());
+    return name + ": " + why.getMessage();
   }
 
   private static Gpu readGpu(NvmlFunctions nvml, Pointer device, GpuUuid uuid) throws NvmlFailure {
@@ -141,7 +254,8 @@ public final class LibNvml implements GpuInventory {
     long total = memory.getLong(0);
     long free = memory.getLong(8);
     if (free < 0 || free > total) {
-      throw new NvmlFailure("nvmlDeviceGetMemoryInfo reports %s of %s free".formatted(free, total));
+      throw new NvmlFailure(
+          NOTHING_RETURNED, "nvmlDeviceGetMemoryInfo reports %s of %s free".formatted(free, total));
     }
     return new Gpu(uuid, string(name), total, free, readUsers(nvml, device));
   }
@@ -175,7 +289,7 @@ public final class LibNvml implements GpuInventory {
 
   private static void check(String function, int code) throws NvmlFailure {
     if (code != 0) {
-      throw new NvmlFailure(function + " returned " + code);
+      throw new NvmlFailure(code, function + " returned " + code);
     }
   }
 
@@ -190,8 +304,11 @@ public final class LibNvml implements GpuInventory {
   private static final class NvmlFailure extends Exception {
     private static final long serialVersionUID = 1L;
 
-    NvmlFailure(String message) {
+    private final int code;
+
+    NvmlFailure(int code, String message) {
       super(message);
+      this.code = code;
     }
   }
 
@@ -199,6 +316,8 @@ public final class LibNvml implements GpuInventory {
   public interface NvmlFunctions {
 
     int nvmlInit_v2();
+
+    int nvmlShutdown();
 
     int nvmlSystemGetDriverVersion(@Out byte[] version, int length);
 
