@@ -8,6 +8,7 @@ import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.MachineUnfitException;
+import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.internal.launch.CudaCall;
 import dev.gpuprocess.internal.launch.CudaCall.Answer;
 import dev.gpuprocess.internal.launch.CudaJobFile;
@@ -214,11 +215,11 @@ public final class LibCuda implements CudaDriver {
     if (!keepsJobFiles()) {
       return Optional.empty();
     }
+    Optional<OpenedFile> jobFile = jobFile(function, pid);
+    if (jobFile.isEmpty()) {
+      return Optional.empty();
+    }
     try {
-      Optional<OpenedFile> jobFile = jobFile(pid);
-      if (jobFile.isEmpty()) {
-        return Optional.empty();
-      }
       try (OpenedFile opened = jobFile.get()) {
         return Optional.of(
             CudaCall.make(
@@ -234,14 +235,25 @@ public final class LibCuda implements CudaDriver {
     }
   }
 
-  private static Optional<OpenedFile> jobFile(int pid) throws IOException {
+  private static Optional<OpenedFile> jobFile(String function, int pid) {
     try {
       return CudaJobFile.open(pid);
     } catch (ProcessUnreadableException e) {
       return Optional.empty(); // the driver itself refuses the call
     } catch (FileSystemException e) {
       return Optional.empty(); // the process could not open it either
+    } catch (IOException e) {
+      throw unavailable(function, pid, e);
     }
+  }
+
+  /** Returns the exception for a job file whose file system does not answer. */
+  static OperationTimedOutException unavailable(String function, int pid, IOException why) {
+    return new OperationTimedOutException(
+        "the job file of process %s could not be opened, so the driver was not called (%s): find out what blocks its file system, and retry"
+            .formatted(pid, Printable.of(String.valueOf(why.getMessage()))),
+        Failure.of(function, pid),
+        why);
   }
 
   /** Returns whether this driver uses job files, by its version. */

@@ -7,6 +7,7 @@ import java.io.RandomAccessFile;
 import java.nio.file.FileSystemException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Arrays;
 
 /**
  * Files and directories by descriptor. Unlike the JDK's channels, these are not closed when a
@@ -112,6 +113,51 @@ public final class Descriptors {
         open--;
         close(opened[open]);
       }
+    }
+  }
+
+  /**
+   * Writes all bytes at a place of a file ({@code pwrite}), also if signals interrupt that.
+   *
+   * @param path the name of the file in messages
+   * @throws FileSystemException when not all bytes can be written
+   */
+  static void write(LibcFunctions libc, int descriptor, Path path, byte[] bytes, long offset)
+      throws FileSystemException {
+    int done = 0;
+    while (done < bytes.length) {
+      byte[] rest = done == 0 ? bytes : Arrays.copyOfRange(bytes, done, bytes.length);
+      long count = libc.pwrite(descriptor, rest, rest.length, offset + done);
+      if (count > 0) {
+        done += (int) count;
+      } else if (count == 0) {
+        throw new FileSystemException(path.toString(), null, "cannot be written any further");
+      } else {
+        failUnlessInterrupted(path, "cannot be written");
+      }
+    }
+  }
+
+  /**
+   * Reads from a place of a file ({@code pread}), also if signals interrupt that.
+   *
+   * @return the number of bytes; 0 at the end of the file
+   */
+  static int read(LibcFunctions libc, int descriptor, Path path, byte[] bytes, long offset)
+      throws FileSystemException {
+    while (true) {
+      long count = libc.pread(descriptor, bytes, bytes.length, offset);
+      if (count >= 0) {
+        return (int) count;
+      }
+      failUnlessInterrupted(path, "cannot be read");
+    }
+  }
+
+  private static void failUnlessInterrupted(Path path, String what) throws FileSystemException {
+    int errno = Libc.errno();
+    if (errno != Libc.EINTR) {
+      throw Libc.failed(path, what, errno);
     }
   }
 

@@ -111,12 +111,7 @@ public final class LockedFile {
       throw new IllegalArgumentException("a record of " + text.length + " bytes is too long");
     }
     // Always the full length, so that no reader sees the end of an older record.
-    long written = Libc.LIBRARY.pwrite(descriptor, Arrays.copyOf(text, RECORD), RECORD, 0);
-    if (written != RECORD) {
-      throw written < 0
-          ? Libc.failed(path, "cannot be written", Libc.errno())
-          : new FileSystemException(path.toString(), null, "No space left on device");
-    }
+    Descriptors.write(Libc.LIBRARY, descriptor, path, Arrays.copyOf(text, RECORD), 0);
   }
 
   /** Releases the lock. Does nothing the second time. */
@@ -191,10 +186,7 @@ public final class LockedFile {
 
   private static byte[] readOnce(Path path, int descriptor) throws IOException {
     byte[] bytes = new byte[RECORD];
-    long count = Libc.LIBRARY.pread(descriptor, bytes, RECORD, 0);
-    if (count < 0) {
-      throw Libc.failed(path, "cannot be read", Libc.errno());
-    }
-    return Arrays.copyOf(bytes, (int) count);
+    int count = Descriptors.read(Libc.LIBRARY, descriptor, path, bytes, 0);
+    return Arrays.copyOf(bytes, count);
   }
 }

@@ -110,13 +110,7 @@ public final class OpenedFile implements AutoCloseable {
   }
 
   private int read(byte[] part, long offset) throws IOException {
-    while (true) {
-      long count = Libc.LIBRARY.pread(descriptor, part, part.length, offset);
-      if (count >= 0) {
-        return (int) count;
-      }
-      failUnlessInterrupted("cannot be read");
-    }
+    return Descriptors.read(Libc.LIBRARY, descriptor, path, part, offset);
   }
 
   /**
@@ -154,25 +148,7 @@ public final class OpenedFile implements AutoCloseable {
   }
 
   private void write(byte[] part, long offset) throws IOException {
-    int done = 0;
-    while (done < part.length) {
-      byte[] rest = done == 0 ? part : Arrays.copyOfRange(part, done, part.length);
-      long count = Libc.LIBRARY.pwrite(descriptor, rest, rest.length, offset + done);
-      if (count > 0) {
-        done += (int) count;
-      } else if (count == 0) {
-        throw new FileSystemException(path.toString(), null, "cannot be written any further");
-      } else {
-        failUnlessInterrupted("cannot be written");
-      }
-    }
-  }
-
-  private void failUnlessInterrupted(String what) throws IOException {
-    int errno = Libc.errno();
-    if (errno != Libc.EINTR) {
-      throw Libc.failed(path, what, errno);
-    }
+    Descriptors.write(Libc.LIBRARY, descriptor, path, part, offset);
   }
 
   /**
