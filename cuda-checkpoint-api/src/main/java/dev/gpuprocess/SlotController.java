@@ -9,6 +9,7 @@ import dev.gpuprocess.error.OperationTimedOutException;
 import dev.gpuprocess.error.RetryLaterException;
 import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.internal.linux.ProcessKey;
+import dev.gpuprocess.internal.proc.Unreadable;
 import dev.gpuprocess.internal.slot.QueuedProcess;
 import dev.gpuprocess.internal.slot.SlotQueue;
 import dev.gpuprocess.internal.slot.SlotRecord;
@@ -49,12 +50,21 @@ final class SlotController {
 
   private static final long NO_TURN = 0;
 
+  /** The time between two checks of a process whose root has exited. */
+  private static final Duration NEXT_CHECK = Duration.ofMillis(200);
+
   private final GpuSlot.Builder set;
   private final SlotMoves moves;
   private final SlotState state;
   private final SlotQueue queue;
   private final Map<QueuedProcess, Cancellation> swaps = new HashMap<>();
   private final Map<QueuedProcess, Integer> callers = new HashMap<>();
+
+  /**
+   * The processes whose root has exited and that have not ended, with the time of the next check.
+   */
+  private final Map<QueuedProcess, Deadline> checked = new HashMap<>();
+
   private final Cancellation closing = new Cancellation();
   private final ExecutorService workers;
   private boolean closed;
@@ -110,33 +120,24 @@ final class SlotController {
   }
 
   private QueuedProcess enter(long pid, int priority, int waiting) {
-    Optional<QueuedProcess> known = state.locked(() -> find(pid));
-    GpuProcess found = known.isPresent() ? null : moves.look(pid);
-    Optional<GpuCheckpointException> obstacle = dumpObstacle(found);
-    return state.locked(
-        () -> {
-          requireOpen(pid);
-          QueuedProcess process = find(pid).orElseGet(() -> created(found, pid));
-          boolean isNew = !queue.contains(process);
-          boolean wanted = process.isWanted();
-          process.request(priority, queue.ticket(), System.nanoTime());
-          if (isNew) {
-            state.enter(process);
-          } else {
-            state.trySave();
-          }
-          if (!wanted) {
-            state.tell(Kind.QUEUED, process);
-          }
-          if (isNew) {
-            obstacle.ifPresent(why -> state.undumpable(process, why));
-          }
-          if (waiting > 0) {
-            callers.merge(process, waiting, Integer::sum);
-          }
-          state.signal();
-          return process;
-        });
+    while (true) {
+      boolean isKnown = state.locked(() -> find(pid).isPresent());
+      GpuProcess found = isKnown ? null : moves.look(pid);
+      Optional<GpuCheckpointException> obstacle = dumpObstacle(found);
+      Optional<QueuedProcess> entered =
+          state.locked(
+              () -> {
+                requireOpen(pid);
+                Optional<QueuedProcess> process =
+                    find(pid).or(() -> Optional.ofNullable(found).map(SlotController::created));
+                process.ifPresent(each -> enter(each, priority, waiting, obstacle));
+                return process;
+              });
+      if (entered.isPresent()) {
+        return entered.get();
+      }
+      LOG.debug("process {} has just left slot {}, and is entered again", pid, set.name);
+    }
   }
 
   /** Returns why a process could not go to disk, before that is urgent. */
@@ -157,10 +158,32 @@ final class SlotController {
     }
   }
 
-  private QueuedProcess created(@Nullable GpuProcess found, long pid) {
-    if (found == null) {
-      throw ended(pid);
+  private void enter(
+      QueuedProcess process,
+      int priority,
+      int waiting,
+      Optional<GpuCheckpointException> obstacle) {
+    boolean isNew = !queue.contains(process);
+    boolean wanted = process.isWanted();
+    process.request(priority, queue.ticket(), System.nanoTime());
+    if (isNew) {
+      state.enter(process);
+    } else {
+      state.trySave();
     }
+    if (!wanted) {
+      state.tell(Kind.QUEUED, process);
+    }
+    if (isNew) {
+      obstacle.ifPresent(why -> state.undumpable(process, why));
+    }
+    if (waiting > 0) {
+      callers.merge(process, waiting, Integer::sum);
+    }
+    state.signal();
+  }
+
+  private static QueuedProcess created(GpuProcess found) {
     QueuedProcess process =
         new QueuedProcess(
             found.identity(),
@@ -405,7 +428,7 @@ final class SlotController {
   }
 
   private List<Work> due() {
-    removeEnded();
+    checkEnded();
     long now = System.nanoTime();
     List<QueuedProcess> before = withTurn();
     List<SlotQueue.Swap> swapsDue = queue.due(now);
@@ -480,25 +503,62 @@ final class SlotController {
     Optional.ofNullable(swap.in()).ifPresent(swaps::remove);
   }
 
-  private void removeEnded() {
+  /** Has the processes checked whose root has exited; under the lock. */
+  private void checkEnded() {
     for (QueuedProcess each : queue.inOrder()) {
-      if (each.place() != Place.DISK && !each.isBusy() && hasEnded(each)) {
-        Path image = each.image();
-        if (image != null && moves.mayHold(image)) {
-          // A dump whose end was not known has ended it.
-          state.dumped(each, Duration.ZERO);
-        } else {
-          state.leave(each, Kind.ENDED);
+      Deadline next = checked.get(each);
+      if (each.place() != Place.DISK
+          && !each.isBusy()
+          && (next == null || next.passed())
+          && !Unreadable.as(true, each.process()::isAlive)) {
+        each.setBusy(true);
+        try {
+          workers.execute(() -> check(each));
+        } catch (OutOfMemoryError e) {
+          LOG.warn("slot {} cannot start a thread for a check, and tries again", set.name, e);
+          each.setBusy(false);
         }
       }
     }
   }
 
+  /** Takes a process out of the queue if it has ended. Reads driver and disk without the lock. */
+  private void check(QueuedProcess process) {
+    boolean isOver = false;
+    boolean isInImage = false;
+    try {
+      isOver = hasEnded(process);
+      Path image = process.image();
+      isInImage = isOver && image != null && moves.mayHold(image);
+    } catch (RuntimeException | Error e) {
+      LOG.warn("whether process {} has ended is not known", process.pid(), e);
+      isOver = false;
+    } finally {
+      boolean gone = isOver;
+      boolean kept = isInImage;
+      state.change(() -> checked(process, gone, kept));
+    }
+  }
+
+  private void checked(QueuedProcess process, boolean isOver, boolean isInImage) {
+    process.setBusy(false);
+    if (closed) {
+      return; // the record may be that of another controller
+    }
+    checked.remove(process);
+    if (!isOver) {
+      checked.put(process, Deadline.after(NEXT_CHECK));
+    } else if (isInImage) {
+      // A dump whose end was not known has ended it.
+      state.dumped(process, Duration.ZERO);
+    } else {
+      state.leave(process, Kind.ENDED);
+    }
+    state.signal();
+  }
+
   private boolean hasEnded(QueuedProcess process) {
     try {
-      if (process.process().isAlive()) {
-        return false;
-      }
       // Its members can be suspended after its root has exited.
       GpuProcess members = moves.look(process.process());
       return members.members().isEmpty();

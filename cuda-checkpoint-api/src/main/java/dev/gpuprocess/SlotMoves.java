@@ -4,6 +4,7 @@ import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.FixAndRetryException;
+import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.internal.image.ImageNaming;
@@ -73,6 +74,21 @@ record SlotMoves(GpuCheckpoints checkpoints) {
     return unlocked(found);
   }
 
+  /** Lets another process run again that was suspended by its pid. */
+  static RuntimeException putBack(CheckpointedProcess other, ProcessIdentity process) {
+    try {
+      RunningProcess unused = other.resume();
+    } catch (GpuCheckpointException e) {
+      return new FixAndRetryException(
+          FixAndRetryException.Reason.WRONG_STATE,
+          "process %s has ended, and another process, which has its pid, was suspended and cannot be resumed: resume process %s (%s)"
+              .formatted(process.pid(), other.pid(), e.getMessage()),
+          e.failure(),
+          e);
+    }
+    return replaced(process);
+  }
+
   private static NoSuchProcessException replaced(ProcessIdentity process) {
     return new NoSuchProcessException(
         "process %s has ended, and another process has its pid".formatted(process.pid()),
@@ -107,8 +123,7 @@ record SlotMoves(GpuCheckpoints checkpoints) {
             SuspendOptions.builder().deadline(timeouts().transfer()).cancellation(by).build());
     if (!suspended.identity().equals(process)) {
       // The suspend waited for a verb that has dumped and restored it.
-      RunningProcess unused = suspended.resume();
-      throw replaced(process);
+      throw putBack(suspended, process);
     }
     return suspended;
   }

@@ -222,8 +222,8 @@ final class SlotState implements AutoCloseable {
           process.setIdentity(now.identity(), ProcessKey.of(now.identity()));
           process.setImage(null);
           process.setPlace(Place.HOST_MEMORY);
-          tell(Kind.RESTORED, process, took);
           save();
+          tell(Kind.RESTORED, process, took);
         });
   }
 
@@ -305,8 +305,8 @@ final class SlotState implements AutoCloseable {
     change(
         () -> {
           forget(process);
-          tell(kind, process);
           trySave();
+          tell(kind, process);
           signal();
         });
   }

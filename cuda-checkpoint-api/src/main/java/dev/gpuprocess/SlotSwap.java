@@ -134,7 +134,7 @@ final class SlotSwap {
         away.add(out);
         slot.left(out, suspended, lasted.elapsed());
       }
-    } catch (RuntimeException e) {
+    } catch (RuntimeException | Error e) {
       why.addSuppressed(e);
       away.add(out);
       slot.unknown(out);

@@ -7,9 +7,14 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.mockito.Mockito.mock;
+import static org.mockito.Mockito.mockConstruction;
+import static org.mockito.Mockito.when;
+import static org.mockito.Mockito.withSettings;
 
 import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.OperationCancelledException;
@@ -28,6 +33,8 @@ import dev.gpuprocess.report.SlotProcess;
 import dev.gpuprocess.report.SlotProcess.Place;
 import java.io.BufferedReader;
 import java.io.IOException;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
 import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
@@ -38,9 +45,14 @@ import java.util.List;
 import java.util.Objects;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ForkJoinPool;
+import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
+import org.mockito.MockedConstruction;
+import org.mockito.invocation.InvocationOnMock;
+import org.mockito.stubbing.Answer;
 
 /** What {@link GpuSlot} promises, without a disk. */
 @Tag("slow")
@@ -451,5 +463,89 @@ record GpuSlotTest(
       machine.clearFaults();
     }
     assertGoesOn(one);
+  }
+
+  /** Whether a process has ended is asked of the driver, which may not answer. */
+  @Test
+  void driverThatHangsHoldsUpNoCaller() throws Exception {
+    SlotMoves real = new SlotMoves(checkpoints);
+    CountDownLatch asked = new CountDownLatch(1);
+    CountDownLatch answered = new CountDownLatch(1);
+    Answer<Object> hanging =
+        call -> {
+          if (call.getArguments().length == 1
+              && call.getArgument(0) instanceof ProcessIdentity process
+              && !process.isAlive()) {
+            asked.countDown();
+            assertTrue(answered.await(3, TimeUnit.MINUTES));
+          }
+          return invoked(call, real);
+        };
+    SlotEvents events = new SlotEvents();
+    try (MockedConstruction<SlotMoves> moves =
+            mockConstruction(SlotMoves.class, withSettings().defaultAnswer(hanging));
+        GpuSlot slot = open(HOUR, events)) {
+      assertFalse(moves.constructed().isEmpty());
+      slot.acquire(one.pid());
+      slot.enqueue(two.pid(), 0);
+      awaitPlace(slot, two, Place.HOST_MEMORY);
+      two.kill();
+      assertTrue(asked.await(3, TimeUnit.MINUTES));
+      List<SlotProcess> seen =
+          CompletableFuture.supplyAsync(slot::processes).get(1, TimeUnit.MINUTES);
+      assertEquals(2, seen.size());
+      CompletableFuture.runAsync(() -> slot.release(one.pid())).get(1, TimeUnit.MINUTES);
+      assertFalse(find(slot, one).wanted());
+      answered.countDown();
+      events.await(Kind.ENDED, two.pid(), 1);
+    }
+    assertGoesOn(one);
+  }
+
+  private static Object invoked(InvocationOnMock call, Object real) throws Throwable {
+    Method method = call.getMethod();
+    method.setAccessible(true);
+    try {
+      return method.invoke(real, call.getArguments());
+    } catch (InvocationTargetException e) {
+      throw e.getCause();
+    }
+  }
+
+  /** A process is never said to have ended because it was just removed. */
+  @Test
+  void enqueueAndRemoveAtTheSameTime() {
+    try (GpuSlot slot = open(HOUR, new SlotEvents())) {
+      CompletableFuture<Void> removals =
+          CompletableFuture.runAsync(
+              () -> {
+                for (int i = 0; i < 200; i++) {
+                  try {
+                    slot.remove(one.pid());
+                  } catch (NoSuchProcessException notIn) {
+                    Thread.onSpinWait();
+                  }
+                }
+              });
+      while (!removals.isDone()) {
+        slot.enqueue(one.pid(), 0);
+      }
+      removals.join();
+    }
+    assertGoesOn(one);
+  }
+
+  @Test
+  void strangerThatStaysSuspendedIsNamed() {
+    CheckpointedProcess other = mock(CheckpointedProcess.class);
+    when(other.pid()).thenReturn(4711);
+    when(other.resume())
+        .thenThrow(new OperationTimedOutException("no memory", Failure.of("resume", 4711)));
+    ProcessIdentity process = new ProcessIdentity(4711, 1);
+    RuntimeException why = SlotMoves.putBack(other, process);
+    assertTrue(String.valueOf(why.getMessage()).contains("resume process 4711"), why::getMessage);
+    assertInstanceOf(FixAndRetryException.class, why);
+    assertInstanceOf(
+        NoSuchProcessException.class, SlotMoves.putBack(mock(CheckpointedProcess.class), process));
   }
 }
