@@ -167,7 +167,7 @@ public final class ImageRestore {
     RestoreOptions all = mounts.map(found -> found.with(manifest.pid(), options)).orElse(options);
     List<ProcessLock> locks = pid.lock();
     try {
-      pid.awaitFree();
+      pid.awaitFree(image.path(), options);
       launched.ifPresent(LaunchedRestore::awaitReaped);
       locks.forEach(each -> each.atCriu(true));
       return verified(all);
@@ -235,12 +235,14 @@ public final class ImageRestore {
   private RestoreReport criuRestore(
       VerifiedImage verified, LogDirectory log, RestoreOptions options, IntConsumer found) {
     ImageExtras extras = ImageExtras.read(manifest.pid(), verified.images());
+    boolean isBegun = false;
     try (MemoryDescriptors memory = MemoryDescriptors.open(manifest, verified)) {
       extras.putCudaJobFilesBack(manifest.pid(), context.state());
       extras.putSharedFilesBack(manifest.pid(), verified.images(), options.deadline());
       RestoreOptions all = memory.with(options);
       // This JVM can wait for the end of its child.
       boolean asChild = launched.isPresent() && context.criu().takesDescriptors();
+      isBegun = true;
       RestoreReport report =
           context
               .criu()
@@ -250,8 +252,8 @@ public final class ImageRestore {
                   new Listener(extras, isIsolated ? found : unused -> {}, launched));
       putSettingsBack(extras, report.process());
       return report;
-    } catch (RuntimeException e) {
-      if (!mayLive(e)) {
+    } catch (RuntimeException | Error e) {
+      if (!isBegun || !mayLive(e)) {
         extras.undo();
       }
       throw e;
@@ -280,9 +282,11 @@ public final class ImageRestore {
   }
 
   /** Returns whether a failed restore may have left the process, which needs its files. */
-  private static boolean mayLive(RuntimeException e) {
-    return e instanceof GpuCheckpointException known
-        && (known.failure().fate() == Fate.RUNNING_AGAIN || known.failure().fate() == Fate.UNKNOWN);
+  private static boolean mayLive(Throwable e) {
+    return e instanceof Error
+        || (e instanceof GpuCheckpointException known
+            && (known.failure().fate() == Fate.RUNNING_AGAIN
+                || known.failure().fate() == Fate.UNKNOWN));
   }
 
   /**

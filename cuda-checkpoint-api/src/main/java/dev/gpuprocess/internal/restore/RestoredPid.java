@@ -2,6 +2,7 @@ package dev.gpuprocess.internal.restore;
 
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.PidTakenException;
+import dev.gpuprocess.internal.call.Stop;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.manifest.ManifestData;
@@ -10,7 +11,8 @@ import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.internal.time.Durations;
-import dev.gpuprocess.internal.time.Uninterrupted;
+import dev.gpuprocess.options.RestoreOptions;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -40,7 +42,7 @@ final class RestoredPid {
   /** For the dumped process itself, while the kernel tears it down. */
   private static final Duration TEARDOWN_LIMIT = Duration.ofSeconds(60);
 
-  private static final long POLL_NANOS = 1_000_000;
+  private static final Duration POLL = Duration.ofMillis(1);
 
   private final EngineContext context;
   private final ManifestData manifest;
@@ -90,12 +92,22 @@ final class RestoredPid {
   /**
    * Waits until the pid is free. The CRIU driver reaps a zombie of this JVM.
    *
+   * @param options the deadline and the cancellation of the restore
    * @throws PidTakenException when the pid stays in use
+   * @throws dev.gpuprocess.error.OperationTimedOutException at the deadline of the restore
+   * @throws dev.gpuprocess.error.OperationCancelledException when the restore was cancelled
    */
-  void awaitFree() {
+  void awaitFree(Path image, RestoreOptions options) {
     if (isIsolated) {
       return;
     }
+    try (Stop stop = new Stop(options.deadline())) {
+      options.cancellation().ifPresent(by -> stop.when(by, Stop.Reason.CANCELLED));
+      awaitFree(image, stop);
+    }
+  }
+
+  private void awaitFree(Path image, Stop stop) {
     long begin = System.nanoTime();
     while (true) {
       Optional<ProcStat> holder = ProcFs.stat(manifest.pid());
@@ -105,7 +117,15 @@ final class RestoredPid {
       if (System.nanoTime() - begin > Durations.nanos(limit(holder.get()))) {
         throw new PidTakenException(message(holder.get()), Failure.of("restore", manifest.pid()));
       }
-      Uninterrupted.pause(POLL_NANOS);
+      if (stop.reason().isPresent()) {
+        throw stop.exception(
+            "restore",
+            "image " + image,
+            " while it waited for pid %s: %s; the image stays"
+                .formatted(manifest.pid(), message(holder.get())),
+            Failure.of("restore", manifest.pid()));
+      }
+      stop.pause(POLL);
     }
   }
 

@@ -27,6 +27,7 @@ import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.internal.time.Polling;
+import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.CriuSwitch;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.report.ProcessIdentity;
@@ -126,7 +127,7 @@ public final class DumpOperation {
       throw CriuFailureBuilder.notBegun("dump", subject, root.pid(), e);
     }
     try {
-      finish(result, stages);
+      finish(result, stages, deadline);
     } catch (GpuCheckpointException e) {
       if (e.failure().fate() == Fate.RUNNING_AGAIN) {
         // CRIU may not have been able to remove them.
@@ -136,14 +137,18 @@ public final class DumpOperation {
     }
   }
 
-  private void finish(CriuResult result, DumpStages stages) {
+  private void finish(CriuResult result, DumpStages stages, Deadline deadline) {
     DumpFailure failure = new DumpFailure(request, subject, stages, result, log);
     if (!result.success() || stages.thrown() != null) {
       failure.throwUnlessGood();
     }
     if (options.endsTree()) {
       failure.throwUnlessKilled();
-      FreePids.await(stages.all());
+      FreePids.await(
+          stages.all(),
+          () ->
+              deadline.passed()
+                  || options.cancellation().map(Cancellation::isCancelled).orElse(false));
     }
   }
 

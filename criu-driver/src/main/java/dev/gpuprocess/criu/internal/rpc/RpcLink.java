@@ -44,6 +44,10 @@ public record RpcLink(CriuCommand command, Function<GpuPlugin, Path> plugins) {
   /** The program that CRIU runs to lock the network with the method {@code iptables}. */
   private static final String IPTABLES = "iptables-restore";
 
+  /** The directories in which the commands of sudo and of other programs like it run programs. */
+  private static final List<String> ROOTS_PATH =
+      List.of("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin");
+
   /**
    * Dumps a tree.
    *
@@ -56,7 +60,7 @@ public record RpcLink(CriuCommand command, Function<GpuPlugin, Path> plugins) {
   public CriuResult dump(DumpRequest request, boolean shellJob, CallContext context)
       throws IOException {
     criu_opts.Builder opts =
-        RpcOptions.of(request, networkLock(request))
+        RpcOptions.of(request, networkLock(request, command))
             .setShellJob(shellJob)
             .setPid(request.process().pid())
             .setLogFile(DUMP_LOG);
@@ -118,7 +122,7 @@ public record RpcLink(CriuCommand command, Function<GpuPlugin, Path> plugins) {
    *
    * @return {@link NetworkLock#AUTOMATIC} if nothing will be locked
    */
-  private static NetworkLock networkLock(DumpRequest request) {
+  private static NetworkLock networkLock(DumpRequest request, CriuCommand command) {
     CriuOptions criu = request.options().criu();
     NetworkLock wanted = criu.get(CriuSwitch.NETWORK_LOCK);
     if (wanted != NetworkLock.AUTOMATIC
@@ -126,10 +130,15 @@ public record RpcLink(CriuCommand command, Function<GpuPlugin, Path> plugins) {
       return wanted;
     }
     boolean installed =
-        Stream.of(System.getenv().getOrDefault("PATH", "").split(":"))
-            .filter(directory -> !directory.isEmpty())
+        programDirectories(System.getenv().getOrDefault("PATH", ""), command)
             .anyMatch(directory -> Files.isExecutable(Path.of(directory, IPTABLES)));
     return installed ? NetworkLock.IPTABLES : NetworkLock.NFTABLES;
+  }
+
+  /** Returns the directories in which CRIU finds programs, if it is found by this PATH. */
+  static Stream<String> programDirectories(String path, CriuCommand command) {
+    Stream<String> own = Stream.of(path.split(":")).filter(directory -> !directory.isEmpty());
+    return command.direct() ? own : Stream.concat(own, ROOTS_PATH.stream()).distinct();
   }
 
   private static boolean hasItsOwnNetwork(int pid) {

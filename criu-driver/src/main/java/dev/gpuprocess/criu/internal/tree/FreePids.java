@@ -11,6 +11,7 @@ import dev.gpuprocess.report.ProcessIdentity;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
+import java.util.function.BooleanSupplier;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -41,8 +42,9 @@ public final class FreePids {
    * zombie only briefly, as its parent must reap it, and reaps one that only this JVM can reap.
    *
    * @param tree all processes of a killed tree
+   * @param isUp whether the dump may wait no longer: its deadline has passed, or it was cancelled
    */
-  public static void await(List<ProcessIdentity> tree) {
+  public static void await(List<ProcessIdentity> tree, BooleanSupplier isUp) {
     Deadline teardown = Deadline.after(TEARDOWN_LIMIT);
     Deadline reap = Deadline.after(REAP_LIMIT);
     Deadline initReaps = Deadline.after(INIT_REAP_LIMIT);
@@ -59,7 +61,7 @@ public final class FreePids {
       if (left.isEmpty()) {
         return;
       }
-      if ((onlyInits ? initReaps : onlyZombies ? reap : teardown).passed()) {
+      if (isUp.getAsBoolean() || (onlyInits ? initReaps : onlyZombies ? reap : teardown).passed()) {
         LOG.warn(
             "{} {} killed, but not yet {}: a restore has to wait for that",
             left.size() == 1 ? "process" : "processes",
