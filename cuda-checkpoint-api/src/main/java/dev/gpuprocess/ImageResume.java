@@ -9,6 +9,7 @@ import dev.gpuprocess.internal.launch.LaunchedRoot;
 import dev.gpuprocess.internal.restore.ImageRestore;
 import dev.gpuprocess.internal.text.Printable;
 import dev.gpuprocess.internal.time.Durations;
+import dev.gpuprocess.internal.time.Threads;
 import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.report.ProcessIdentity;
@@ -70,15 +71,19 @@ final class ImageResume {
 
   private void require(Predicate<ProcessIdentity> check, RunningProcess running) {
     FutureTask<Boolean> checked = new FutureTask<>(() -> check.test(running.identity()));
-    Thread thread = new Thread(checked, "gpuprocess check of " + running.pid());
-    thread.setDaemon(true);
-    thread.start();
-    Optional<CheckFailure> failure = failure(checked);
+    Thread thread = Threads.daemon("gpuprocess check of " + running.pid(), checked);
+    Optional<CheckFailure> failure;
+    try {
+      thread.start();
+      failure = failure(checked);
+    } catch (OutOfMemoryError e) {
+      failure = Optional.of(new CheckFailure("no thread for the check can be started", e));
+    }
     if (failure.isEmpty()) {
       return;
     }
     checked.cancel(true);
-    Optional<RuntimeException> left = end(running);
+    Optional<Throwable> left = end(running);
     FixAndRetryException failed =
         new FixAndRetryException(
             FixAndRetryException.Reason.CHECK_FAILED,
@@ -122,14 +127,14 @@ final class ImageResume {
    *
    * @return why that failed; empty if the process has ended
    */
-  private Optional<RuntimeException> end(LiveProcess restored) {
+  private Optional<Throwable> end(LiveProcess restored) {
     try (LaunchedRoot.DumpInProgress away = LaunchedRoot.dumping(restored.self.tree().root)) {
       restored.self.discard();
       if (!isNew) {
         away.done(); // a launched process of the caller has not exited: it is in its image again
       }
       return Optional.empty();
-    } catch (RuntimeException e) {
+    } catch (RuntimeException | Error e) {
       return Optional.of(e);
     }
   }

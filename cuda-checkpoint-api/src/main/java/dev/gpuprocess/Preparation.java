@@ -12,7 +12,6 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Optional;
-import org.jspecify.annotations.Nullable;
 
 /** Loads and checks what a first suspend and a first dump need, with a process of its own. */
 final class Preparation {
@@ -30,31 +29,48 @@ final class Preparation {
     int unused = checkpoints.cuda().version();
     Optional<GpuReading> unusedReading = checkpoints.context().inventory().read();
     LaunchedProcess idle = checkpoints.launch(IDLE);
+    thenAlways(
+        () -> {
+          LockGate.prepare(idle.identity());
+          dump(idle.process().suspend());
+        },
+        () -> {
+          Optional<LaunchedProcess.Exit> unusedExit = idle.end(Duration.ZERO);
+        });
+  }
+
+  /** Runs both. The failure of the first is the reason, and that of the second its consequence. */
+  static void thenAlways(Runnable work, Runnable end) {
     try {
-      LockGate.prepare(idle.identity());
-      dump(idle.process().suspend());
-    } finally {
-      Optional<LaunchedProcess.Exit> unusedExit = idle.end(Duration.ZERO);
+      work.run();
+    } catch (RuntimeException | Error e) {
+      try {
+        end.run();
+      } catch (RuntimeException | Error left) {
+        e.addSuppressed(left);
+      }
+      throw e;
     }
+    end.run();
   }
 
   private static void dump(CheckpointedProcess idle) {
-    Path place = null;
+    Path place;
     try {
       place = Files.createTempDirectory("gpuprocess-prepare-");
-      ProcessImage unused = idle.dump(place.resolve("image"));
     } catch (IOException e) {
       throw unusable(e);
-    } finally {
-      delete(place);
     }
+    thenAlways(
+        () -> {
+          ProcessImage unused = idle.dump(place.resolve("image"));
+        },
+        () -> delete(place));
   }
 
-  private static void delete(@Nullable Path place) {
+  private static void delete(Path place) {
     try {
-      if (place != null) {
-        DurableFiles.delete(place);
-      }
+      DurableFiles.delete(place);
     } catch (IOException e) {
       throw unusable(e);
     }

@@ -37,7 +37,7 @@ public interface StepListener {
    *
    * @param name such as {@code lock}
    * @param pid the process
-   * @param failure what the step threw
+   * @param failure what the step threw; an {@link Error} is its cause
    */
   default void failed(String name, int pid, RuntimeException failure) {}
 }

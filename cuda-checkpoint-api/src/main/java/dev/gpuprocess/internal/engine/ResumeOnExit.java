@@ -16,6 +16,7 @@ import dev.gpuprocess.internal.time.Uninterrupted;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.Timeouts;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -133,20 +134,33 @@ final class ResumeOnExit {
       EXIT.cancel();
       away = List.copyOf(AWAY.values());
     }
+    resumeAll(away);
+  }
+
+  /** Resumes trees side by side, those last for which no thread can be started. */
+  static void resumeAll(List<TrackedTree> away) {
     Duration longest = Duration.ZERO;
     CountDownLatch left = new CountDownLatch(away.size());
+    List<Runnable> here = new ArrayList<>();
     for (TrackedTree each : away) {
       Duration limit = limit(each.context.timeouts());
       longest = Durations.max(limit, longest);
-      BoundedCall.THREADS.execute(
+      Runnable resume =
           () -> {
             try {
               resume(each, Deadline.after(limit));
             } finally {
               left.countDown();
             }
-          });
+          };
+      try {
+        BoundedCall.THREADS.execute(resume);
+      } catch (OutOfMemoryError noThread) {
+        LOG.warn("no thread can be started to resume {}, which is done later", each.name());
+        here.add(resume);
+      }
     }
+    here.forEach(Runnable::run);
     boolean all =
         Uninterrupted.until(
             Deadline.after(longest), nanos -> left.await(nanos, TimeUnit.NANOSECONDS));

@@ -155,6 +155,7 @@ public final class StepRecorder {
       throw e;
     } catch (Error e) {
       failed(name, e, event);
+      notifyListener(l -> l.failed(name, pid, new IllegalStateException(e)));
       throw e;
     }
   }
