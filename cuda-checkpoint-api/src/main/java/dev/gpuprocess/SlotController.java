@@ -159,10 +159,7 @@ final class SlotController {
   }
 
   private void enter(
-      QueuedProcess process,
-      int priority,
-      int waiting,
-      Optional<GpuCheckpointException> obstacle) {
+      QueuedProcess process, int priority, int waiting, Optional<GpuCheckpointException> obstacle) {
     boolean isNew = !queue.contains(process);
     boolean wanted = process.isWanted();
     process.request(priority, queue.ticket(), System.nanoTime());

@@ -121,7 +121,10 @@ public final class Agent implements AutoCloseable {
     readiness.start();
     ScheduledFuture<?> unused =
         pruning.scheduleWithFixedDelay(
-            images::prune, 0, options.pruneEvery().toMillis(), TimeUnit.MILLISECONDS);
+            Threads.repeatable(images::prune),
+            0,
+            options.pruneEvery().toMillis(),
+            TimeUnit.MILLISECONDS);
   }
 
   /** The same for a process that is only an agent: all of its log has one format. */

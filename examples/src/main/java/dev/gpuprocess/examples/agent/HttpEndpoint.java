@@ -182,7 +182,7 @@ final class HttpEndpoint implements AutoCloseable {
             String text;
             try {
               text = metrics.scrape();
-            } catch (RuntimeException e) {
+            } catch (RuntimeException | Error e) {
               LOG.warn("the metrics cannot be read", e);
               reply(
                   connection,
@@ -197,7 +197,7 @@ final class HttpEndpoint implements AutoCloseable {
                 "text/plain; version=0.0.4; charset=utf-8",
                 text);
           });
-    } catch (RejectedExecutionException e) {
+    } catch (RejectedExecutionException | OutOfMemoryError e) {
       reply(
           connection,
           HttpResponseStatus.SERVICE_UNAVAILABLE,

@@ -186,6 +186,9 @@ final class ImageVolume implements BindableService {
         }
       } catch (GpuCheckpointException e) {
         LOG.warn("images of {} were not removed: {}", each.getFileName(), e.getMessage());
+      } catch (RuntimeException | Error e) {
+        // The images of the other jobs are removed, and those of this one the next time.
+        LOG.warn("images of {} were not removed", each.getFileName(), e);
       }
     }
     metrics.pruned(removed, left, bytes);

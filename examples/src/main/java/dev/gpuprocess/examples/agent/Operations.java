@@ -43,7 +43,15 @@ final class Operations implements AutoCloseable {
             }
           });
   private final Map<String, Cancellation> busy = new HashMap<>();
-  private final ExecutorService threads = Threads.bounded("gpuprocess operation", AT_ONCE, 0);
+  private final ExecutorService threads;
+
+  Operations() {
+    this(Threads.bounded("gpuprocess operation", AT_ONCE, 0));
+  }
+
+  Operations(ExecutorService threads) {
+    this.threads = threads;
+  }
 
   /** A verb that was begun. */
   static final class Operation {
@@ -106,7 +114,7 @@ final class Operations implements AutoCloseable {
       all.put(id, operation);
       try {
         threads.execute(() -> run(job, operation, verb, cancellation));
-      } catch (RejectedExecutionException e) {
+      } catch (RejectedExecutionException | OutOfMemoryError e) {
         all.remove(id);
         throw Status.RESOURCE_EXHAUSTED
             .withDescription(

@@ -34,7 +34,8 @@ final class Readiness implements AutoCloseable {
   void start() {
     refresh();
     ScheduledFuture<?> unused =
-        refreshing.scheduleWithFixedDelay(this::refresh, 1, 1, TimeUnit.SECONDS);
+        refreshing.scheduleWithFixedDelay(
+            Threads.repeatable(this::refresh), 1, 1, TimeUnit.SECONDS);
   }
 
   private void refresh() {

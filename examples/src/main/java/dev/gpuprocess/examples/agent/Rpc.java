@@ -106,7 +106,7 @@ final class Rpc {
                 by.execute(
                     Context.current()
                         .wrap(() -> answer(fullName, received, () -> work.apply(received), call)));
-              } catch (RejectedExecutionException e) {
+              } catch (RejectedExecutionException | OutOfMemoryError e) {
                 LOG.info("{}: too many calls are under way", fullName);
                 call.onError(
                     Status.RESOURCE_EXHAUSTED

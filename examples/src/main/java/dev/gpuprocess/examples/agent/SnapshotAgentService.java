@@ -164,7 +164,7 @@ final class SnapshotAgentService implements BindableService {
   }
 
   /** Suspends all trees of a job, or none. */
-  private long suspend(String job, List<Long> roots, Cancellation cancellation) {
+  long suspend(String job, List<Long> roots, Cancellation cancellation) {
     SuspendOptions options = SuspendOptions.builder().cancellation(cancellation).label(job).build();
     List<CheckpointedProcess> done = new ArrayList<>();
     try {
@@ -172,11 +172,11 @@ final class SnapshotAgentService implements BindableService {
         done.add(machine.suspend(root, options));
       }
       return done.stream().mapToLong(SnapshotAgentService::bytes).sum();
-    } catch (RuntimeException e) {
+    } catch (RuntimeException | Error e) {
       for (CheckpointedProcess each : done) {
         try {
           RunningProcess unused = each.resume();
-        } catch (RuntimeException alsoFailed) {
+        } catch (RuntimeException | Error alsoFailed) {
           e.addSuppressed(alsoFailed);
         }
       }

@@ -7,12 +7,16 @@ import java.util.concurrent.SynchronousQueue;
 import java.util.concurrent.ThreadFactory;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * The threads of an agent. Each executor has a limit: clients must not be able to make threads
  * until the kernel refuses the next one.
  */
 final class Threads {
+
+  private static final Logger LOG = LoggerFactory.getLogger(Threads.class);
 
   private Threads() {}
 
@@ -22,6 +26,20 @@ final class Threads {
       Thread thread = new Thread(work, name);
       thread.setDaemon(true);
       return thread;
+    };
+  }
+
+  /**
+   * Returns a task that a scheduled executor runs again also when it has failed: it drops a task
+   * that throws, without a word.
+   */
+  static Runnable repeatable(Runnable task) {
+    return () -> {
+      try {
+        task.run();
+      } catch (RuntimeException | Error e) {
+        LOG.warn("{} failed, and is repeated", Thread.currentThread().getName(), e);
+      }
     };
   }
 

@@ -27,6 +27,7 @@ import java.time.temporal.ChronoUnit;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
@@ -38,6 +39,10 @@ final class TimeSliceService implements BindableService, AutoCloseable {
 
   /** A job keeps its turn until it yields. */
   private static final Duration UNTIL_YIELD = Duration.ofDays(3650);
+
+  /** The process is in the slot no more. */
+  private static final Set<SlotEvent.Kind> LEFT =
+      Set.of(SlotEvent.Kind.ENDED, SlotEvent.Kind.REMOVED);
 
   private static final Pattern GROUP = Pattern.compile("\\w[\\w.-]{0,62}");
 
@@ -70,6 +75,10 @@ final class TimeSliceService implements BindableService, AutoCloseable {
 
     private final GpuSlot slot;
     private final Map<ProcessIdentity, String> names = new ConcurrentHashMap<>();
+
+    /** The calls that use it, changed by {@code compute} of the map of groups. */
+    private int users;
+
     private volatile Instant changed = Instant.now();
 
     Group(GpuSlot.Builder description, AgentMetrics metrics) {
@@ -79,6 +88,9 @@ final class TimeSliceService implements BindableService, AutoCloseable {
               .listener(
                   event -> {
                     changed = event.at();
+                    if (LEFT.contains(event.kind())) {
+                      names.remove(event.process());
+                    }
                     count(event, metrics);
                   })
               .open();
@@ -90,6 +102,18 @@ final class TimeSliceService implements BindableService, AutoCloseable {
       } else if (event.kind() == SlotEvent.Kind.STARTED && !event.took().isZero()) {
         metrics.resumed(event.took());
       }
+    }
+
+    /** Forgets the names of processes that did not come in, unless more may come. */
+    void forgetAbsent() {
+      if (users == 0) {
+        boolean unused =
+            names.keySet().retainAll(slot.processes().stream().map(SlotProcess::process).toList());
+      }
+    }
+
+    boolean isEmpty() {
+      return users == 0 && slot.processes().isEmpty();
     }
 
     Optional<SlotProcess> process(String job, Jobs jobs) {
@@ -148,9 +172,13 @@ final class TimeSliceService implements BindableService, AutoCloseable {
             .map(queued -> (long) queued.pid())
             .orElseGet(() -> jobs.root(job, List.of()));
     Group group = group(request.getGroupId());
-    ProcessIdentity.of(pid).ifPresent(identity -> group.names.put(identity, job));
-    RunningProcess running =
-        group.slot.acquire(pid, 0, ChronoUnit.FOREVER.getDuration(), Rpc.cancellation());
+    RunningProcess running;
+    try {
+      ProcessIdentity.of(pid).ifPresent(identity -> group.names.put(identity, job));
+      running = group.slot.acquire(pid, 0, ChronoUnit.FOREVER.getDuration(), Rpc.cancellation());
+    } finally {
+      left(request.getGroupId());
+    }
     return AcquireResponse.newBuilder()
         .setSuccess(true)
         .setWaitedMs((System.nanoTime() - began) / 1_000_000)
@@ -165,13 +193,49 @@ final class TimeSliceService implements BindableService, AutoCloseable {
               "a group is named by 1 to 63 letters, digits, dots, hyphens and underscores")
           .asRuntimeException();
     }
-    return groups.computeIfAbsent(id, name -> new Group(machine.slot("agent-" + name), metrics));
+    if (!groups.containsKey(id)) {
+      closeEmpty();
+    }
+    return groups.compute(
+        id,
+        (name, known) -> {
+          Group group = known == null ? new Group(machine.slot("agent-" + name), metrics) : known;
+          group.users++;
+          return group;
+        });
+  }
+
+  private void left(String id) {
+    groups.computeIfPresent(
+        id,
+        (name, group) -> {
+          group.users--;
+          group.forgetAbsent();
+          return group;
+        });
+  }
+
+  /** Closes the slots that nothing is in: each has threads, and clients name the groups. */
+  private void closeEmpty() {
+    for (String id : groups.keySet()) {
+      groups.computeIfPresent(
+          id,
+          (name, group) -> {
+            if (!group.isEmpty()) {
+              return group;
+            }
+            group.slot.close();
+            return null;
+          });
+    }
   }
 
   /** A job may have its turn from the agent that ran here before: the queue of that one goes on. */
   private Group reopened(String id, String job) {
     jobs.root(job, List.of()); // the job exists
-    return group(id);
+    Group group = group(id);
+    left(id);
+    return group;
   }
 
   private Group known(String id) {

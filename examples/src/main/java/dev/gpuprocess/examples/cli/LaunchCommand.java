@@ -48,7 +48,10 @@ final class LaunchCommand extends CliCommand {
 
   @Option(
       names = "--drop-inherited-gpu",
-      description = "Make forked workers release the GPU descriptors that they inherit.")
+      negatable = true,
+      defaultValue = "true",
+      fallbackValue = "true",
+      description = "Make forked workers release the GPU descriptors that they inherit (default).")
   private boolean dropInheritedGpu;
 
   @Option(names = "--directory", paramLabel = "DIR", description = "The working directory.")
@@ -60,7 +63,10 @@ final class LaunchCommand extends CliCommand {
   @Option(
       names = "--images",
       paramLabel = "STORE",
-      description = "Make the snapshots that the command requests, in this directory.")
+      description = {
+        "Make the snapshots that the command requests, in this directory.",
+        "Not with --detach: this program makes them, until the command ends."
+      })
   private @Nullable Path images;
 
   @Option(
@@ -84,6 +90,12 @@ final class LaunchCommand extends CliCommand {
 
   @Override
   int run(Session session) {
+    if (detach && images != null) {
+      throw new CommandException(
+          ExitCode.USAGE,
+          "OPTION",
+          "--images cannot be used with --detach: the snapshots that the command requests are made by this program, so run it in the background without --detach");
+    }
     LaunchOptions options = CommandException.valid(() -> builder().build());
     LaunchedProcess launched =
         images == null

@@ -109,7 +109,10 @@ final class SlotServer implements AutoCloseable {
       Map<String, @Nullable Object> answer = new LinkedHashMap<>();
       answer.put("processes", handle(request, cancellation));
       return answer;
-    } catch (RuntimeException e) {
+    } catch (RuntimeException | Error e) {
+      if (e instanceof Error) {
+        LOG.warn("a request at {} failed", socket, e);
+      }
       Map<String, @Nullable Object> answer = new LinkedHashMap<>();
       answer.put("group", ExitCode.of(e).name());
       answer.put("reason", ExitCode.reason(e));

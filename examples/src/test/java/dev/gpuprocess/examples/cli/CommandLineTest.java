@@ -338,6 +338,30 @@ class CommandLineTest {
     assertEquals(4, Call.of(machine, "launch", "--", directory + "/none").code());
   }
 
+  /** The program makes the snapshots, so it must stay. */
+  @Test
+  void launchDoesNotDetachFromACommandThatRequestsSnapshots(GpuCheckpoints machine) {
+    Path ran = directory.resolve("ran");
+    Call call = Call.of(machine, "launch", "--detach", "--images", directory, "--", "touch", ran);
+    assertEquals(2, call.code(), call::toString);
+    assertTrue(call.err().contains("--detach"), call::err);
+    assertFalse(Files.exists(ran));
+  }
+
+  @Test
+  void launchHasTheDefaultsOfTheLibrary(GpuCheckpoints machine) throws Exception {
+    Path output = directory.resolve("output");
+    List<String> preload = List.of("--", "sh", "-c", "echo \"<$LD_PRELOAD>\"");
+    for (String option : List.of("--grace=1s", "--no-drop-inherited-gpu")) {
+      List<Object> words = new ArrayList<>(List.of("launch", option, "--output", output));
+      words.addAll(preload);
+      assertEquals(0, Call.of(machine, words.toArray()).code());
+    }
+    List<String> lines = Files.readAllLines(output);
+    assertTrue(lines.get(0).matches("<.+>"), lines::toString);
+    assertEquals("<>", lines.get(1));
+  }
+
   /** The command has ended long before its output is read. */
   @Test
   void launchCopiesAllOfTheOutput(GpuCheckpoints machine, SimulatedDriver driver) throws Exception {
