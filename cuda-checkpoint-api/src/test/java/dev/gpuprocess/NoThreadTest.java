@@ -75,7 +75,7 @@ class NoThreadTest {
     }
   }
 
-  /** An idle thread would be used in place of a new one. */
+  /** Occupies the idle threads, which are used before a new thread is made. */
   private void keepIdleThreadsBusy(CountDownLatch over) {
     fails.set(true);
     while (fails.get()) {

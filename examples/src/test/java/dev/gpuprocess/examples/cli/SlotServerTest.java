@@ -12,7 +12,7 @@ import org.junit.jupiter.api.io.TempDir;
 
 class SlotServerTest {
 
-  /** Its client would wait for ever. */
+  /** Without an answer, a client waits for ever. */
   @Test
   void errorIsAnAnswer(@TempDir Path directory) throws Exception {
     GpuSlot slot = mock(GpuSlot.class);
