@@ -63,7 +63,11 @@ class SerializedExceptionsTest {
 
   private static final UnsupportedResource RESOURCE =
       new UnsupportedResource(
-          UnsupportedResource.Kind.OTHER, 4711, "descriptor 3", "/dev/nvidia0", "CriuOptions.external");
+          UnsupportedResource.Kind.OTHER,
+          4711,
+          "descriptor 3",
+          "/dev/nvidia0",
+          "CriuOptions.external");
 
   private static final GpuShortage SHORTAGE =
       new GpuShortage(

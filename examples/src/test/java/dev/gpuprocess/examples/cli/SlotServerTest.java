@@ -12,7 +12,7 @@ import org.junit.jupiter.api.io.TempDir;
 
 class SlotServerTest {
 
-  /** Without an answer, a client waits for ever. */
+  /** A client without an answer never ends. */
   @Test
   void errorIsAnAnswer(@TempDir Path directory) throws Exception {
     GpuSlot slot = mock(GpuSlot.class);
