@@ -118,6 +118,11 @@ static intptr_t tcp_listen(const char *file, long size) {
   return listener(&address);
 }
 
+static intptr_t multipath(const char *file, long size) {
+  (void)file, (void)size;
+  return socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 262 /* IPPROTO_MPTCP */);
+}
+
 /* The connection is there for its maker a moment before it waits to be accepted. */
 static intptr_t tcp_pending(const char *file, long size) {
   struct sockaddr_in address;
@@ -308,7 +313,7 @@ static const struct {
 } HOLDERS[] = {
     {"open", open_file}, {"map", map_file}, {"lock", lock_file}, {"flock", flock_file}, {"lease", lease_file},
     {"deleted", deleted_file}, {"sparse", sparse_file}, {"renamed", renamed_file}, {"tcp", tcp},
-    {"tcp-pending", tcp_pending}, {"tcp-listen", tcp_listen}, {"unix-pair", unix_pair}, {"unix-to", unix_stream},
+    {"tcp-pending", tcp_pending}, {"tcp-listen", tcp_listen}, {"mptcp", multipath}, {"unix-pair", unix_pair}, {"unix-to", unix_stream},
     {"unix-bind", unix_bind}, {"unix-send", unix_send}, {"sysv", sysv}, {"io_uring", ring}, {"perf", perf}, {"aio", aio},
     {"userfaultfd", fault}, {"eventfd", event}, {"epoll", epoll}, {"timerfd", timer}, {"signalfd", signals},
     {"inotify", watch}, {"memfd", memory}, {"pidfd", self}, {"perf-map", perf_map}, {"master", master},

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assumptions.assumeFalse;
 
 import dev.gpuprocess.contract.Figures;
 import dev.gpuprocess.contract.OutsideUse;
@@ -150,6 +151,18 @@ class PreflightTest {
       assertEquals("descriptor " + held, resource.handle());
       assertTrue(resource.name().startsWith(name), resource::toString);
       assertNull(resource.option());
+    }
+  }
+
+  @Test
+  void namesTheVariableThatKeepsProgramsFromMultipathTcp() {
+    try (Workload idle = Workload.idle()) {
+      String held = idle.ask("mptcp");
+      assumeFalse(held.startsWith("error"), () -> "this kernel has no MPTCP: " + held);
+      UnsupportedResource socket = problem(idle, backup().build(), "Unsupported proto 262");
+      assertEquals("descriptor " + held, socket.handle());
+      String cure = preflight(idle, backup().build()).get(0).cure();
+      assertTrue(cure.contains("GODEBUG=multipathtcp=0"), cure);
     }
   }
 

@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.RequiresRoot;
+import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.fixtures.Command;
 import java.io.BufferedReader;
 import java.io.IOException;
@@ -13,6 +14,7 @@ import java.util.ArrayList;
 import java.util.List;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
 
 /** CRIU with some capabilities, and neither root nor a command: {@link CapableUser}. */
 @RequiresRoot("makes another user with capabilities")
@@ -62,6 +64,31 @@ class WithCapabilitiesTest {
   @Test
   void dumpAndRestoreNeedNoOption() throws IOException, InterruptedException {
     assertEquals(CapableUser.DONE, lastLine(ENOUGH + ",+setpcap"));
+  }
+
+  /** Docker's default set with what its manual says CRIU needs: no CAP_SYS_ADMIN. */
+  @Test
+  void rootOfAContainer_needsNoOption(@TempDir Path directory)
+      throws IOException, InterruptedException {
+    List<String> command =
+        new ArrayList<>(
+            List.of(
+                "setpriv",
+                "--bounding-set=-all,+checkpoint_restore,+sys_ptrace,+chown,+dac_override,+fowner,"
+                    + "+fsetid,+kill,+setgid,+setuid,+setpcap,+net_bind_service,+sys_chroot,+mknod,"
+                    + "+audit_write,+setfcap",
+                "--inh-caps=-all"));
+    command.addAll(TestJvm.command(List.of(), CapableUser.class, CapableUser.CHECK));
+    ProcessBuilder builder = new ProcessBuilder(command).directory(directory.toFile());
+    builder.environment().put(CriuLocator.VARIABLE, RealCriu.command().get(0));
+    Process jvm = builder.redirectErrorStream(true).start();
+    try (BufferedReader out = jvm.inputReader()) {
+      List<String> lines = out.lines().toList();
+      assertEquals(0, jvm.waitFor(), lines::toString);
+      assertEquals(CapableUser.DONE, lines.get(lines.size() - 1), lines::toString);
+    } finally {
+      jvm.destroyForcibly();
+    }
   }
 
   @Test

@@ -33,10 +33,13 @@ public final class Hints {
                   + " some 680 groups: start the process in fewer groups",
               "bfd buffer is too small"),
           new Hint(
-              "it has a socket of MPTCP, which CRIU does not dump: start a program in Go with GODEBUG=multipathtcp=0",
+              "it has a socket of MPTCP, which CRIU does not dump: start a program in Go with"
+                  + " GODEBUG=multipathtcp=0, and let others open TCP sockets",
               "Unsupported proto 262"),
           new Hint(
-              "a file that it watches (inotify, fanotify) was not found: use "
+              "the kernel does not tell which file it watches (inotify, fanotify), as on overlayfs: use "
+                  + criu("force-irmap")
+                  + " and name the directory that it watches in "
                   + criu("irmap-scan-path=/"),
               "Can't dump that handle"),
           OPEN_FILES,

@@ -1,6 +1,7 @@
 package dev.gpuprocess.criu.internal.preflight;
 
 import dev.gpuprocess.error.UnsupportedResource.Kind;
+import dev.gpuprocess.internal.linux.TakenSocket;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.SocketTables;
 import dev.gpuprocess.internal.proc.TcpSocket;
@@ -9,6 +10,8 @@ import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.External;
 import dev.gpuprocess.report.Finding.Severity;
 import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -20,6 +23,16 @@ import java.util.Set;
 
 /** The sockets of the tree. */
 final class SocketCheck {
+
+  /** What a program can do that opens sockets of MPTCP. */
+  static final String MULTIPATH_CURE =
+      "start a program in Go with GODEBUG=multipathtcp=0, and let others open TCP sockets";
+
+  private static final int SOL_SOCKET = 1;
+  private static final int SO_PROTOCOL = 38;
+
+  /** {@code IPPROTO_MPTCP}. */
+  private static final int MULTIPATH = 262;
 
   private final FindingCollector findings;
   private final DumpOptions options;
@@ -71,10 +84,30 @@ final class SocketCheck {
         TcpSocket socket = tcp.get(each.inode());
         if (socket != null) {
           lookAtTcp(each.place(), socket);
+        } else if (isMultipath(each.place())) {
+          findings.problem(
+              each.place(),
+              "socket:[" + each.inode() + "]",
+              "is of MPTCP, which CRIU does not dump",
+              MULTIPATH_CURE);
         }
       }
     }
     lookAtUnix(held, unix);
+  }
+
+  /** MPTCP is in no table of /proc, so a copy of the descriptor is read. */
+  private static boolean isMultipath(ResourceRef place) {
+    try (TakenSocket socket = TakenSocket.of(place.pid(), Integer.parseInt(place.handle()))) {
+      return socket
+          .get(SOL_SOCKET, SO_PROTOCOL)
+          .filter(value -> value.length == Integer.BYTES)
+          .map(value -> ByteBuffer.wrap(value).order(ByteOrder.nativeOrder()).getInt())
+          .filter(protocol -> protocol == MULTIPATH)
+          .isPresent();
+    } catch (IOException goneOrForbidden) {
+      return false; // CRIU will report it
+    }
   }
 
   private Map<Long, UnixSocket> unix(int member) {

@@ -85,7 +85,11 @@ public record CriuCommand(List<String> words, boolean direct, boolean inHostMoun
   /** Returns the arguments with which the program serves requests that arrive on its socket. */
   List<String> arguments() {
     List<String> all = new ArrayList<>(words.subList(1, words.size()));
-    all.addAll(List.of(NO_DEFAULTS, "-L", NO_PLUGINS, "swrk", Integer.toString(socket())));
+    all.addAll(List.of(NO_DEFAULTS, "-L", NO_PLUGINS));
+    if (direct && lacksRoot()) {
+      all.add("--unprivileged"); // a check of the kernel has no options of its own
+    }
+    all.addAll(List.of("swrk", Integer.toString(socket())));
     return all;
   }
 

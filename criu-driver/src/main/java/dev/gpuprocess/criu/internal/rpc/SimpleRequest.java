@@ -5,7 +5,6 @@ import dev.gpuprocess.criu.internal.log.TreeOutcome;
 import dev.gpuprocess.criu.internal.process.CriuCall;
 import dev.gpuprocess.criu.internal.process.CriuCommand;
 import dev.gpuprocess.criu.internal.process.CriuResult;
-import dev.gpuprocess.criu.proto.Rpc.criu_opts;
 import dev.gpuprocess.criu.proto.Rpc.criu_req;
 import dev.gpuprocess.criu.proto.Rpc.criu_req_type;
 import dev.gpuprocess.error.Failure;
@@ -43,11 +42,7 @@ public record SimpleRequest(CriuCommand command, String operation, String subjec
   /** Runs CRIU's check of this kernel. */
   public static void check(CriuCommand command) {
     SimpleRequest check = new SimpleRequest(command, "check", "CRIU's check of this kernel");
-    criu_req.Builder request = criu_req.newBuilder().setType(criu_req_type.CHECK);
-    if (command.lacksRoot()) {
-      request.setOpts(criu_opts.newBuilder().setImagesDirFd(-1).setUnprivileged(true));
-    }
-    check.requireSuccess(check.ask(request.build()));
+    check.requireSuccess(check.ask(criu_req.newBuilder().setType(criu_req_type.CHECK).build()));
   }
 
   public CriuFailureBuilder builder(CriuResult result) {
