@@ -190,7 +190,7 @@ public final class Dump {
       long bytes = check.bytes();
       StagedImage image = disk.run("stage", () -> stage(place, bytes, log), Dump::close);
       return new ImageWriting(this, criu, image, kept, disk).run(limit);
-    } catch (RuntimeException e) {
+    } catch (RuntimeException | Error e) {
       operation.noteStates();
       throw e;
     }

@@ -139,6 +139,8 @@ final class ImageWriting implements DumpListener {
       image.logUnwanted();
     } catch (RuntimeException e) {
       failed(e);
+    } catch (Error e) {
+      failed(e);
     }
   }
 
@@ -276,6 +278,19 @@ final class ImageWriting implements DumpListener {
         dump.steps.taken(),
         dump.attributes().lost(),
         dump.clock.instant());
+  }
+
+  /** Throws the error, unless the image is complete, and the process is gone or was to continue. */
+  private void failed(Error thrown) {
+    RuntimeException failure = new IllegalStateException("the dump failed: " + thrown, thrown);
+    try {
+      failed(failure);
+    } catch (RuntimeException e) {
+      if (e.equals(failure)) {
+        throw thrown;
+      }
+      throw e;
+    }
   }
 
   /** Returns only if the image is complete, and the process is gone or was to continue. */

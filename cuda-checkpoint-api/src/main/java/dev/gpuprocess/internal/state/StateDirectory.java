@@ -315,8 +315,10 @@ public record StateDirectory(Path path, Duration limit) {
   /** Describes an error for an operator. */
   public String explain(IOException why) {
     if (why instanceof FileSystemException failed && failed.getReason() != null) {
+      // Those of the C library are capitalized, and no continuation of a sentence.
+      String subject = Character.isLowerCase(failed.getReason().codePointAt(0)) ? "it " : "";
       return path.toString().equals(failed.getFile())
-          ? "it " + failed.getReason()
+          ? subject + failed.getReason()
           : failed.getFile() + ": " + failed.getReason();
     }
     return why.toString();

@@ -174,4 +174,17 @@ class StateDirectoryTest {
     assertThrows(FileSystemException.class, () -> state().tryLock("gpu-0", "resume"));
     assertEquals("precious", Files.readString(victim));
   }
+
+  @Test
+  void errorsReadAsASentence() throws IOException {
+    StateDirectory state = state();
+    String itself = state.path().toString();
+    assertEquals(
+        "Read-only file system",
+        state.explain(new FileSystemException(itself, null, "Read-only file system")));
+    assertEquals(
+        "it is a symbolic link",
+        state.explain(new FileSystemException(itself, null, "is a symbolic link")));
+    assertEquals("/x: is full", state.explain(new FileSystemException("/x", null, "is full")));
+  }
 }

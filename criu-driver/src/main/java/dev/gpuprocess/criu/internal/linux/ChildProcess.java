@@ -110,7 +110,11 @@ public final class ChildProcess {
             },
             "gpuprocess-reaper-" + pid);
     reaper.setDaemon(true);
-    reaper.start();
+    try {
+      reaper.start();
+    } catch (OutOfMemoryError e) {
+      LOG.warn("process {} is not reaped before this JVM exits: no thread can be started", pid, e);
+    }
   }
 
   /**
