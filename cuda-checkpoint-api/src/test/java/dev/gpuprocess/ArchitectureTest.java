@@ -139,7 +139,11 @@ class ArchitectureTest {
                 "RequestChannel.close",
                 "RequestChannel.open"),
             "is held first, opened only if it is what it should be, and no content is kept",
-            List.of("GpuRelease.openNullDevice", "PinnedFile.at", "PinnedFile.buildId")));
+            List.of(
+                "GpuRelease.openNullDevice",
+                "OutsideFile.open",
+                "PinnedFile.at",
+                "PinnedFile.buildId")));
   }
 
   @Test

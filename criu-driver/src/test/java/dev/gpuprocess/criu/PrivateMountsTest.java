@@ -2,6 +2,7 @@ package dev.gpuprocess.criu;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.GpuCheckpoints;
@@ -10,6 +11,7 @@ import dev.gpuprocess.contract.RequiresCriu;
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.contract.TmpFs;
+import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.fixtures.Command;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.SimulatedDriver;
@@ -19,6 +21,7 @@ import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.UUID;
@@ -63,16 +66,25 @@ class PrivateMountsTest {
 
   /** Starts a process in a mount namespace in which a shell has mounted something. */
   private Counter start(String mounts) {
+    return start(mounts, "</dev/null >/dev/null 2>&1", Path.of("/dev/null"));
+  }
+
+  private Counter start(String mounts, String redirections, Path output) {
     return machine.start(
         Counter.launch(1),
         (command, environment) -> {
           List<String> all = new ArrayList<>(List.of("unshare", "--mount", "sh", "-ec"));
-          all.addAll(List.of(mounts + "; exec \"$@\" </dev/null >/dev/null 2>&1", "sh"));
+          all.addAll(List.of(mounts + "; exec \"$@\" " + redirections, "sh"));
           all.addAll(command);
           ProcessBuilder builder = new ProcessBuilder(all);
           builder.environment().putAll(environment);
           try {
-            return builder.inheritIO().start().pid();
+            return builder
+                .redirectInput(Path.of("/dev/null").toFile())
+                .redirectOutput(ProcessBuilder.Redirect.appendTo(output.toFile()))
+                .redirectErrorStream(true)
+                .start()
+                .pid();
           } catch (IOException e) {
             throw new UncheckedIOException(e);
           }
@@ -131,6 +143,31 @@ class PrivateMountsTest {
 
     } finally {
       Files.deleteIfExists(shared);
+    }
+  }
+
+  /** The standard files of a job of Slurm are opened before its mount namespace is made. */
+  @Test
+  void standardFilesFromOutside_comeBack() throws Exception {
+    Path own = made("own");
+    Path output = directory.resolve("output");
+    Files.writeString(output, "from outside\n");
+    try (Counter counter = start("mount -t tmpfs own " + own, "", output)) {
+      ProcessImage image = checkpoints.process(counter.pid()).snapshot(directory.resolve("image"));
+      counter.kill();
+      Files.writeString(output, "more\n", StandardOpenOption.APPEND);
+      image.restore().resume();
+      assertEquals(101, counter.increment());
+      Path descriptors = Path.of("/proc/" + counter.pid() + "/fd");
+      assertTrue(Files.isSameFile(descriptors.resolve("0"), Path.of("/dev/null")));
+      assertTrue(Files.isSameFile(descriptors.resolve("1"), output));
+      String info = Files.readString(Path.of("/proc/" + counter.pid() + "/fdinfo/1"));
+      assertTrue(info.contains("2001"), () -> "the file is open for appending: " + info);
+
+      counter.kill();
+      Files.delete(output);
+      ImageException missing = assertThrows(ImageException.class, image::restore);
+      assertTrue(String.valueOf(missing.getMessage()).contains("put it back"), missing::toString);
     }
   }
 

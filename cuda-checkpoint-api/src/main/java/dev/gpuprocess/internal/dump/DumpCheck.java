@@ -13,6 +13,7 @@ import dev.gpuprocess.internal.call.BoundedDiskTask;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.extras.EmbeddedJobFile;
 import dev.gpuprocess.internal.extras.ImageExtras;
+import dev.gpuprocess.internal.extras.TreeMounts;
 import dev.gpuprocess.internal.image.ImageTarget;
 import dev.gpuprocess.internal.inherited.GpuHandles;
 import dev.gpuprocess.internal.linux.FileSystemStatus;
@@ -262,7 +263,9 @@ public final class DumpCheck {
 
   /** Returns the resources that CRIU would refuse, without those that a suspend removes. */
   public List<Finding> findings(CriuDriver criu) {
-    return criu.preflight(process, options).stream()
+    DumpOptions all =
+        TreeMounts.of(process.pid(), options).map(each -> each.with(options)).orElse(options);
+    return criu.preflight(process, all).stream()
         .filter(
             found -> !isClosedBySuspend(found) && !isSaveFileMappings(found) && !isReleased(found))
         .filter(found -> !isOfPlugin(found))

@@ -63,6 +63,7 @@ public final class ImageExtras implements RestoreListener {
   private final List<SharedFileContent> sharedFiles;
   private final List<SocketSettings> sockets;
   private final List<SystemCallSettings> calls;
+  private final List<OutsideFile> outsideFiles;
   private final Set<Attribute> lost = EnumSet.noneOf(Attribute.class);
 
   /** The performance files that were created, by their description in the image. */
@@ -80,7 +81,9 @@ public final class ImageExtras implements RestoreListener {
       Map<Path, EmbeddedJobFile> cudaJobFiles,
       List<SharedFileContent> sharedFiles,
       List<SocketSettings> sockets,
-      List<SystemCallSettings> calls) {
+      List<SystemCallSettings> calls,
+      List<OutsideFile> outsideFiles) {
+    this.outsideFiles = outsideFiles;
     this.calls = calls;
     this.sockets = sockets;
     this.sharedFiles = sharedFiles;
@@ -124,7 +127,8 @@ public final class ImageExtras implements RestoreListener {
             cudaJobFiles(root, cudaVersion),
             new ArrayList<>(),
             new ArrayList<>(),
-            new ArrayList<>());
+            new ArrayList<>(),
+            TreeMounts.of(root).isPresent() ? OutsideFile.of(root) : List.of());
     extras.lookAtSockets(root);
     return extras;
   }
@@ -238,11 +242,23 @@ public final class ImageExtras implements RestoreListener {
   /** Returns the text that {@link #read} reads. */
   public byte[] text() {
     return Stream.of(
-            tasks, files, jobFiles.values(), cudaJobFiles.values(), sharedFiles, sockets, calls)
+            tasks,
+            files,
+            jobFiles.values(),
+            cudaJobFiles.values(),
+            sharedFiles,
+            sockets,
+            calls,
+            outsideFiles)
         .flatMap(Collection::stream)
         .map(line -> line + "\n")
         .collect(Collectors.joining())
         .getBytes(StandardCharsets.US_ASCII);
+  }
+
+  /** Returns the files that were opened outside of the mount namespace of the tree. */
+  public List<OutsideFile> outsideFiles() {
+    return List.copyOf(outsideFiles);
   }
 
   /** Returns the files of this library that a restore writes where they are missing. */
@@ -263,6 +279,7 @@ public final class ImageExtras implements RestoreListener {
     List<SharedFileContent> sharedFiles = new ArrayList<>();
     List<SocketSettings> sockets = new ArrayList<>();
     List<SystemCallSettings> calls = new ArrayList<>();
+    List<OutsideFile> outsideFiles = new ArrayList<>();
     try {
       for (String line : Files.readAllLines(images.resolve(FILE), StandardCharsets.US_ASCII)) {
         Optional<TaskSettings> task = TaskSettings.parse(line);
@@ -277,12 +294,15 @@ public final class ImageExtras implements RestoreListener {
         socket.ifPresent(sockets::add);
         Optional<SystemCallSettings> call = SystemCallSettings.parse(line);
         call.ifPresent(calls::add);
+        Optional<OutsideFile> outsideFile = OutsideFile.parse(line);
+        outsideFile.ifPresent(outsideFiles::add);
         if (task.isEmpty()
             && jobFile.isEmpty()
             && cudaJobFile.isEmpty()
             && sharedFile.isEmpty()
             && socket.isEmpty()
-            && call.isEmpty()) {
+            && call.isEmpty()
+            && outsideFile.isEmpty()) {
           files.add(
               JvmPerformanceFile.parse(line)
                   .orElseThrow(
@@ -297,7 +317,8 @@ public final class ImageExtras implements RestoreListener {
           Failure.of("restore", pid),
           e);
     }
-    return new ImageExtras(tasks, files, jobFiles, cudaJobFiles, sharedFiles, sockets, calls);
+    return new ImageExtras(
+        tasks, files, jobFiles, cudaJobFiles, sharedFiles, sockets, calls, outsideFiles);
   }
 
   /**

@@ -43,9 +43,11 @@ import org.jspecify.annotations.Nullable;
  *
  * @param bound the mount points of the host's mounts, with the paths that this JVM has for them
  * @param hidden the devices of the host's file systems that the tree has mounted something over
+ * @param files the open files that the tree opened outside of its mount namespace
  * @param isolated whether the root is the first process of a pid namespace
  */
-public record TreeMounts(Map<Path, Path> bound, Set<String> hidden, boolean isolated) {
+public record TreeMounts(
+    Map<Path, Path> bound, Set<String> hidden, List<External> files, boolean isolated) {
 
   private static final String NAME = "gpuprocess-%s";
   private static final Path ROOT = Path.of("/");
@@ -59,6 +61,7 @@ public record TreeMounts(Map<Path, Path> bound, Set<String> hidden, boolean isol
   public TreeMounts {
     bound = Collections.unmodifiableMap(new LinkedHashMap<>(bound));
     hidden = Set.copyOf(hidden);
+    files = List.copyOf(files);
   }
 
   /**
@@ -71,7 +74,7 @@ public record TreeMounts(Map<Path, Path> bound, Set<String> hidden, boolean isol
         .map(
             found ->
                 options.criu().get(CriuSwitch.EXTERNAL_MOUNTS)
-                    ? new TreeMounts(Map.of(), found.hidden, found.isolated)
+                    ? new TreeMounts(Map.of(), found.hidden, found.files, found.isolated)
                     : found.without(options.criu().get(CriuSwitch.EXTERNAL)));
   }
 
@@ -96,7 +99,8 @@ public record TreeMounts(Map<Path, Path> bound, Set<String> hidden, boolean isol
         .keySet()
         .removeIf(
             point -> named.stream().anyMatch(each -> each.text().startsWith("mnt[" + point + "]")));
-    return new TreeMounts(others, hidden, isolated);
+    return new TreeMounts(
+        others, hidden, files.stream().filter(each -> !named.contains(each)).toList(), isolated);
   }
 
   /** Returns whether the process has the root directory of this JVM; a container has another. */
@@ -136,7 +140,11 @@ public record TreeMounts(Map<Path, Path> bound, Set<String> hidden, boolean isol
       }
       // CRIU knows a mount by its point alone.
       bound.keySet().removeAll(own);
-      return new TreeMounts(bound, hidden, isolated);
+      return new TreeMounts(
+          bound,
+          hidden,
+          OutsideFile.of(root).stream().map(OutsideFile::external).toList(),
+          isolated);
     }
 
     private void look(int pid) {
@@ -199,7 +207,11 @@ public record TreeMounts(Map<Path, Path> bound, Set<String> hidden, boolean isol
   /** Returns the options of a dump that omits the host's mounts. */
   public DumpOptions with(DumpOptions options) {
     return options.toBuilder()
-        .criu(c -> named((point, name) -> c.external(External.mount(point, name))))
+        .criu(
+            c -> {
+              named((point, name) -> c.external(External.mount(point, name)));
+              files.forEach(c::external);
+            })
         .build();
   }
 
@@ -257,7 +269,7 @@ public record TreeMounts(Map<Path, Path> bound, Set<String> hidden, boolean isol
       // An isolated process of an earlier version.
       host.forEach(point -> all.put(NativePath.of(point), NativePath.of(point)));
     }
-    return Optional.of(new TreeMounts(all, Set.of(), options.isIsolated()));
+    return Optional.of(new TreeMounts(all, Set.of(), List.of(), options.isIsolated()));
   }
 
   /** Returns the mount points of an isolated tree for the manifest; null for another tree. */

@@ -84,6 +84,22 @@ public final class Descriptors {
     }
   }
 
+  /**
+   * Opens a file as another process had it open.
+   *
+   * @param flags as for {@code open}
+   * @param position where the next byte is read or written
+   * @return a descriptor for {@link #close}, which is inherited by no child
+   */
+  public static int openAgain(Path path, int flags, long position) throws IOException {
+    int descriptor = Libc.open(path, flags | Libc.O_CLOEXEC);
+    if (position != 0 && Libc.functions().lseek(descriptor, position, 0) != position) {
+      close(descriptor);
+      throw new IOException("position " + position + " cannot be set");
+    }
+    return descriptor;
+  }
+
   /** Opens a file for reading. */
   public static int openToRead(Path path) throws FileSystemException {
     return Libc.open(path, Libc.O_RDONLY, 0);

@@ -115,6 +115,8 @@ public interface LibcFunctions {
 
   int unshare(int what);
 
+  long lseek(int descriptor, long offset, int whence);
+
   int prlimit(int pid, int resource, @In long @Nullable [] limit, @Out long[] before);
 
   int sched_setaffinity(int task, long bytes, @In byte[] mask);

@@ -54,6 +54,13 @@ public final class HostMounts {
     return Mount.of(INIT);
   }
 
+  /**
+   * Returns our paths of a path that may be one of init: of init, if its mounts differ, and ours.
+   */
+  public static List<Path> candidates(Path path) {
+    return differFromOurs() ? List.of(seenFromHere(path), path) : List.of(path);
+  }
+
   /** Returns whether a path exists in our mount namespace, or in that of init if ours differs. */
   public static boolean have(Path path) {
     return Files.exists(path, LinkOption.NOFOLLOW_LINKS)

@@ -236,10 +236,11 @@ public final class ImageRestore {
       VerifiedImage verified, LogDirectory log, RestoreOptions options, IntConsumer found) {
     ImageExtras extras = ImageExtras.read(manifest.pid(), verified.images());
     boolean isBegun = false;
-    try (MemoryDescriptors memory = MemoryDescriptors.open(manifest, verified)) {
+    try (MemoryDescriptors memory = MemoryDescriptors.open(manifest, verified);
+        OutsideDescriptors outside = OutsideDescriptors.open(extras, manifest.pid())) {
       extras.putCudaJobFilesBack(manifest.pid(), context.state());
       extras.putSharedFilesBack(manifest.pid(), verified.images(), options.deadline());
-      RestoreOptions all = memory.with(options);
+      RestoreOptions all = outside.with(memory.with(options));
       // This JVM can wait for the end of its child.
       boolean asChild = launched.isPresent() && context.criu().takesDescriptors();
       isBegun = true;
