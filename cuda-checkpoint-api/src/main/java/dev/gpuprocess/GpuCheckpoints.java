@@ -37,6 +37,7 @@ import dev.gpuprocess.internal.state.StateDirectory;
 import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.internal.time.Polling;
+import dev.gpuprocess.options.Attribute;
 import dev.gpuprocess.options.CriuOptions;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.HostMemory;
@@ -58,6 +59,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
@@ -81,7 +83,7 @@ public final class GpuCheckpoints {
               new HostMemoryPool(HostMemory.automatic()),
               false,
               false,
-              new CriuSettings(CriuOptions.ofDefaults()),
+              new CriuSettings(CriuOptions.ofDefaults(), Set.of()),
               null));
 
   private final EngineContext context;
@@ -720,7 +722,20 @@ public final class GpuCheckpoints {
      * @return this builder
      */
     public Builder criuOptions(CriuOptions options) {
-      this.criuOptions = new CriuSettings(requireNonNull(options, "options"));
+      this.criuOptions =
+          new CriuSettings(requireNonNull(options, "options"), criuOptions.allowedLosses());
+      return this;
+    }
+
+    /**
+     * Allows losses for all dumps and snapshots, those of slots and plans too, besides those of
+     * each call ({@link dev.gpuprocess.options.DumpOptions.Builder#allowLoss}).
+     *
+     * @param attributes replace the ones allowed before; none by default
+     * @return this builder
+     */
+    public Builder allowLoss(Attribute... attributes) {
+      this.criuOptions = new CriuSettings(criuOptions.program(), Set.of(attributes));
       return this;
     }
 

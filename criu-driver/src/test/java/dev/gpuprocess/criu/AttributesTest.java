@@ -14,7 +14,6 @@ import dev.gpuprocess.error.UnsupportedResource;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.options.Attribute;
-import dev.gpuprocess.options.DumpOptions;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Optional;
@@ -78,9 +77,11 @@ class AttributesTest {
       assertEquals(101, counter.increment());
 
       ProcessImage image =
-          checkpoints
+          checkpoints.toBuilder()
+              .allowLoss(Attribute.LANDLOCK)
+              .build()
               .process(counter.pid())
-              .dump(image(), DumpOptions.builder().allowLoss(Attribute.LANDLOCK).build());
+              .dump(image());
       assertEquals(List.of("landlock"), image.manifest().lost());
       image.restore().resume();
       assertEquals(102, counter.increment());

@@ -4,6 +4,7 @@ import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.internal.linux.DirectoryTrust;
 import dev.gpuprocess.internal.linux.SmallFile;
+import dev.gpuprocess.options.Attribute;
 import dev.gpuprocess.options.CriuOptions;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.RestoreOptions;
@@ -11,16 +12,19 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.Path;
+import java.util.HashSet;
 import java.util.List;
+import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Options of CRIU for all dumps and restores: those of the program, and those of the administrator
+ * Options for all dumps and restores: those of the program, and CRIU's options of the administrator
  * in a file with a setting in each line.
  *
  * @param program the options that the program set for all of its dumps and restores
+ * @param allowedLosses the attributes that the images of all dumps may lack
  */
-public record CriuSettings(CriuOptions program) {
+public record CriuSettings(CriuOptions program, Set<Attribute> allowedLosses) {
 
   /** The system property that names the administrator's file. */
   public static final String PROPERTY = "gpuprocess.criu.conf";
@@ -85,7 +89,12 @@ public record CriuSettings(CriuOptions program) {
 
   /** Returns the options of a dump with those for all dumps. */
   public DumpOptions of(DumpOptions call) {
-    return call.toBuilder().criu(call.criu().over(program).over(administrators())).build();
+    Set<Attribute> losses = new HashSet<>(call.allowedLosses());
+    losses.addAll(allowedLosses);
+    return call.toBuilder()
+        .criu(call.criu().over(program).over(administrators()))
+        .allowLoss(losses.toArray(Attribute[]::new))
+        .build();
   }
 
   /**

@@ -1,5 +1,6 @@
 package dev.gpuprocess.examples.cli;
 
+import dev.gpuprocess.options.Attribute;
 import dev.gpuprocess.options.CriuOptions;
 import java.time.Duration;
 import java.util.OptionalLong;
@@ -31,6 +32,11 @@ abstract class CliCommand {
   /** Returns the options of CRIU for all dumps and restores of the command. */
   CriuOptions criu() {
     return CriuOptions.ofDefaults();
+  }
+
+  /** Returns the attributes that the images of the command may lack. */
+  Attribute[] allowedLosses() {
+    return new Attribute[0];
   }
 
   /** Returns the process whose state is printed when the command fails. */

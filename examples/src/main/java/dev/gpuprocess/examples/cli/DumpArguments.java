@@ -1,9 +1,8 @@
 package dev.gpuprocess.examples.cli;
 
-import dev.gpuprocess.options.Attribute;
 import dev.gpuprocess.options.DumpOptions;
-import java.util.List;
 import org.jspecify.annotations.Nullable;
+import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Option;
 
 /** The options of commands that write an image. */
@@ -17,14 +16,7 @@ final class DumpArguments {
       description = "Make forked children release what they inherited of the GPU.")
   private boolean releaseInheritedGpu;
 
-  @Option(
-      names = "--allow-loss",
-      paramLabel = "NAME",
-      split = ",",
-      description =
-          "Dump a process although a restore does not bring back this attribute:"
-              + " landlock, mdwe, sealed-memory.")
-  private List<Attribute> allowedLosses = List.of();
+  @Mixin private final LossArguments losses = new LossArguments();
 
   DumpOptions options(Session session) {
     return CommandException.valid(() -> builder(session).build());
@@ -35,7 +27,7 @@ final class DumpArguments {
         DumpOptions.builder()
             .cancellation(session.cancellation())
             .releaseInheritedGpu(releaseInheritedGpu)
-            .allowLoss(allowedLosses.toArray(Attribute[]::new));
+            .allowLoss(losses.attributes());
     if (label != null) {
       options.label(label);
     }

@@ -3,6 +3,7 @@ package dev.gpuprocess.examples.cli;
 import dev.gpuprocess.LaunchedProcess;
 import dev.gpuprocess.SnapshotPlan;
 import dev.gpuprocess.examples.slurm.FirstCheck;
+import dev.gpuprocess.options.Attribute;
 import dev.gpuprocess.options.CriuOptions;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.LaunchOptions;
@@ -76,6 +77,13 @@ final class LaunchCommand extends CliCommand {
   private Duration grace = Duration.ofSeconds(10);
 
   @Mixin private final CriuArguments criu = new CriuArguments();
+
+  @Mixin private final LossArguments losses = new LossArguments();
+
+  @Override
+  Attribute[] allowedLosses() {
+    return losses.attributes();
+  }
 
   @Override
   CriuOptions criu() {

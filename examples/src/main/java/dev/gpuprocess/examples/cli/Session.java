@@ -123,7 +123,7 @@ final class Session {
     GpuCheckpoints known = machine;
     if (known == null) {
       GpuCheckpoints standard = source.get();
-      known = standard.toBuilder().criuOptions(criu).build();
+      known = standard.toBuilder().criuOptions(criu).allowLoss(command.allowedLosses()).build();
       if (progress.isShown()) {
         known = known.toBuilder().listener(progress).build();
       }

@@ -2,6 +2,7 @@ package dev.gpuprocess.examples.cli;
 
 import dev.gpuprocess.GpuSlot;
 import dev.gpuprocess.examples.slot.SlotTimeline;
+import dev.gpuprocess.options.Attribute;
 import dev.gpuprocess.options.CriuOptions;
 import dev.gpuprocess.report.SlotEvent;
 import java.io.IOException;
@@ -82,6 +83,13 @@ final class SlotCommand {
     private @Nullable Disk disk;
 
     @Mixin private final CriuArguments criu = new CriuArguments();
+
+    @Mixin private final LossArguments losses = new LossArguments();
+
+    @Override
+    Attribute[] allowedLosses() {
+      return losses.attributes();
+    }
 
     @Override
     CriuOptions criu() {

@@ -6,6 +6,7 @@ import dev.gpuprocess.examples.slurm.JobRun;
 import dev.gpuprocess.examples.slurm.Scontrol;
 import dev.gpuprocess.examples.slurm.SlurmCheck;
 import dev.gpuprocess.examples.slurm.SlurmJob;
+import dev.gpuprocess.options.Attribute;
 import dev.gpuprocess.options.CriuOptions;
 import dev.gpuprocess.report.Finding;
 import java.io.IOException;
@@ -98,6 +99,13 @@ final class SlurmCommand {
     private boolean keepsImages;
 
     @Mixin private final CriuArguments criu = new CriuArguments();
+
+    @Mixin private final LossArguments losses = new LossArguments();
+
+    @Override
+    Attribute[] allowedLosses() {
+      return losses.attributes();
+    }
 
     @Override
     CriuOptions criu() {
