@@ -37,8 +37,9 @@ static void tell_controls(void) {
   char name[17] = "";
   prctl(PR_GET_NAME, name);
   tell("name %s", name);
-  tell("parent-death %ld subreaper %ld dumpable %ld keepcaps %ld securebits %ld", by_pointer(PR_GET_PDEATHSIG),
-       by_pointer(PR_GET_CHILD_SUBREAPER), by_result(PR_GET_DUMPABLE), by_result(PR_GET_KEEPCAPS), by_result(PR_GET_SECUREBITS));
+  tell("parent-death %ld", by_pointer(PR_GET_PDEATHSIG));
+  tell("subreaper %ld dumpable %ld keepcaps %ld securebits %ld", by_pointer(PR_GET_CHILD_SUBREAPER),
+       by_result(PR_GET_DUMPABLE), by_result(PR_GET_KEEPCAPS), by_result(PR_GET_SECUREBITS));
   tell("no-new-privs %ld timer-slack %ld huge-pages-off %ld", by_result(PR_GET_NO_NEW_PRIVS), by_result(PR_GET_TIMERSLACK),
        by_result(PR_GET_THP_DISABLE));
   tell("write-exec-denied %ld", by_result(PR_GET_MDWE));

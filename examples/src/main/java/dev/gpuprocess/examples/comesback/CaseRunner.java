@@ -141,6 +141,10 @@ final class CaseRunner implements AutoCloseable {
         return new Outcome(Verdict.LOST, "restored, and does not answer");
       }
       Difference difference = Difference.between(before, after);
+      if (one.way() == Combination.Way.LAUNCH) {
+        // Set by the parent of the process, which is this JVM now; launch() logs it.
+        difference = difference.without("process parent-death ");
+      }
       if (difference.isEmpty()) {
         return new Outcome(Verdict.CAME_BACK, "");
       }

@@ -39,6 +39,13 @@ record Difference(List<String> before, List<String> after) {
     return new Difference(before, after);
   }
 
+  /** Returns the difference without lines that begin so. */
+  Difference without(String start) {
+    return new Difference(
+        before.stream().filter(line -> !line.startsWith(start)).toList(),
+        after.stream().filter(line -> !line.startsWith(start)).toList());
+  }
+
   boolean isEmpty() {
     return before.isEmpty() && after.isEmpty();
   }

@@ -40,7 +40,7 @@ record ParentDeathRestore(Path images, String subject) {
         return;
       }
       if (asChild) {
-        LOG.info("{}: its parent-death signal is not set, because its parent is this JVM", subject);
+        LOG.warn("{}: its parent-death signal is not set, because its parent is this JVM", subject);
         return;
       }
       for (int thread : ProcFs.threads(root.pid())) {
