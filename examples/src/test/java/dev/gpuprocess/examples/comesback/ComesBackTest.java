@@ -32,7 +32,13 @@ class ComesBackTest {
           "terminal-foreground",
           "terminal-background",
           "terminal-settings",
-          "terminal-output");
+          "terminal-output",
+          "personality",
+          "numa-policy",
+          "numa-range",
+          "ksm",
+          "mdwe",
+          "mseal");
 
   @Test
   @Timeout(value = 10, unit = TimeUnit.MINUTES)
