@@ -38,7 +38,8 @@ class ComesBackTest {
           "numa-range",
           "ksm",
           "mdwe",
-          "mseal");
+          "mseal",
+          "ns-cgroup");
 
   @Test
   @Timeout(value = 10, unit = TimeUnit.MINUTES)
