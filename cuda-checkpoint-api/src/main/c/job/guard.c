@@ -34,7 +34,7 @@
 #include "job.h"
 
 enum { CONTROL = 0, ROOT = 3 };
-enum { ROUND_MS = 100, LONGEST_KILL_S = 600, LONGEST_REAP_S = 60 };
+enum { ROUND_MS = 100, LONGEST_KILL_S = 600, LONGEST_REAP_S = 10 };
 enum { INFO_EXIT = 1 << 3 };
 
 /* struct pidfd_info of Linux 6.15 */

@@ -3,6 +3,7 @@ package dev.gpuprocess;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.gpuprocess.contract.ExitReports;
 import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.fixtures.Signal;
 import dev.gpuprocess.internal.proc.ProcFs;
@@ -137,7 +138,7 @@ class LauncherTest {
       assertEquals(Optional.empty(), later.exit(job.get(0)));
       end(job.subList(1, job.size())); // the root exits with the status of its child
       Awaitility.await().atMost(PATIENCE).until(() -> !guards.get(0).isAlive());
-      Assumptions.assumeTrue(reportsExits(), "the kernel reports no exits by pidfds");
+      ExitReports.assume(job.get(0));
       assertEquals(OptionalInt.of(128 + 9), later.exit(job.get(0)).orElseThrow().code());
     } finally {
       end(job);
@@ -150,12 +151,6 @@ class LauncherTest {
           .filter(handle -> each.isAlive())
           .ifPresent(ProcessHandle::destroyForcibly);
     }
-  }
-
-  private static boolean reportsExits() {
-    String[] version = System.getProperty("os.version").split("\\D+");
-    int major = Integer.parseInt(version[0]);
-    return major > 6 || (major == 6 && Integer.parseInt(version[1]) >= 15);
   }
 
   private String launcherWithItsOwnState() throws IOException {

@@ -5,6 +5,8 @@ import dev.gpuprocess.LaunchedProcess;
 import dev.gpuprocess.contract.SaveAreaMemory;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.options.HostMemory;
+import dev.gpuprocess.options.RestoreOptions;
+import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.report.Step;
 import dev.gpuprocess.report.StepListener;
@@ -24,8 +26,8 @@ final class ImageController {
   /**
    * Launches the process.
    *
-   * @param args {@code stay} or {@code halt}, a file for the pids, the machine, the state directory
-   *     and the image
+   * @param args {@code stay}, {@code survive} or {@code halt}, a file for the pids, the machine,
+   *     the state directory and the image
    */
   public static void main(String[] args) {
     Path started = Path.of(args[1]);
@@ -38,7 +40,10 @@ final class ImageController {
     if (args[0].equals("halt")) {
       builder.listener(new Halting(image, started));
     }
-    LaunchedProcess process = builder.build().open(image).launch();
+    RestoreOptions restore =
+        RestoreOptions.builder().survivesExit(args[0].equals("survive")).build();
+    LaunchedProcess process =
+        builder.build().open(image).launch(restore, ResumeOptions.ofDefaults());
     write(process.identity().pid(), started);
     while (true) {
       LockSupport.park(); // until it is killed

@@ -11,12 +11,14 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.LaunchedProcess;
 import dev.gpuprocess.ProcessImage;
+import dev.gpuprocess.contract.ExitReports;
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.fixtures.Signal;
 import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.report.ProcessIdentity;
@@ -32,6 +34,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Optional;
 import java.util.OptionalInt;
 import java.util.Set;
 import java.util.stream.Collectors;
@@ -163,6 +166,17 @@ class LaunchedFromImageTest {
   @ParameterizedTest
   @ValueSource(strings = {"stay", "halt"})
   void processExitsWithItsControllerThatIsKilled(String how) throws Exception {
+    launchByAControllerThatIsKilled(how);
+    Awaitility.await()
+        .atMost(PATIENCE)
+        .until(() -> others.stream().noneMatch(ProcessIdentity::isAlive));
+    assertTrue(
+        trainer.checkpoints.recover().stream()
+            .allMatch(left -> left.outcome() == RecoveryOutcome.GONE),
+        "nothing is left to be resumed");
+  }
+
+  private void launchByAControllerThatIsKilled(String how) throws Exception {
     final int root = dumped().manifest().pid();
     others.clear();
     Path started = directory.resolve("started");
@@ -181,13 +195,20 @@ class LaunchedFromImageTest {
     } finally {
       TestJvm.end(other);
     }
-    Awaitility.await()
-        .atMost(PATIENCE)
-        .until(() -> others.stream().noneMatch(ProcessIdentity::isAlive));
-    assertTrue(
-        trainer.checkpoints.recover().stream()
-            .allMatch(left -> left.outcome() == RecoveryOutcome.GONE),
-        "nothing is left to be resumed");
+  }
+
+  @Test
+  void processThatMaySurvivesItsControllerAndItsExitCodeIsKnown() throws Exception {
+    launchByAControllerThatIsKilled("survive");
+    ProcessIdentity root = others.get(0);
+    awaitMore(file(), count(file()));
+    assertTrue(others.stream().allMatch(ProcessIdentity::isAlive));
+    assertEquals(Optional.empty(), trainer.checkpoints.exit(root));
+    Signal.send("TERM", root.pid());
+    Awaitility.await().atMost(PATIENCE).until(() -> !root.isAlive());
+    boolean unused = Polling.until(PATIENCE, () -> trainer.checkpoints.exit(root).isPresent());
+    ExitReports.assume(root);
+    assertEquals(OptionalInt.of(3), trainer.checkpoints.exit(root).orElseThrow().code());
   }
 
   /** A driver whose restores call something after the library's own listener. */

@@ -79,12 +79,18 @@ public final class RestoreOptions extends CriuCallOptions {
     return set.checkDeadline;
   }
 
+  /** {@return whether a process that is launched from an image survives the exit of this JVM} */
+  public boolean survivesExit() {
+    return set.survivesExit;
+  }
+
   /** Builds {@link RestoreOptions}; each method names its default. */
   public static final class Builder extends CriuCallOptions.Builder<Builder> {
 
     private @Nullable String expectedLabel;
     private @Nullable ProcessIdentity expectedProcess;
     private boolean skipMachineCheck;
+    private boolean survivesExit;
     private @Nullable Predicate<ProcessIdentity> check;
     private Duration checkDeadline = Duration.ofMinutes(1);
 
@@ -121,6 +127,19 @@ public final class RestoreOptions extends CriuCallOptions {
      */
     public Builder expectProcess(ProcessIdentity process) {
       this.expectedProcess = process;
+      return this;
+    }
+
+    /**
+     * Whether the process survives the exit of this JVM. Only for {@link
+     * ProcessImage#launch(RestoreOptions, ResumeOptions)}, and for a process that this JVM has not
+     * launched before: that one keeps what its {@link LaunchOptions} say.
+     *
+     * @param survives as for {@link LaunchOptions.Builder#survivesExit}; false by default
+     * @return this builder
+     */
+    public Builder survivesExit(boolean survives) {
+      this.survivesExit = survives;
       return this;
     }
 

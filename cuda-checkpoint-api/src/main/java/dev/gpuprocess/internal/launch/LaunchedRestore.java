@@ -22,6 +22,7 @@ public final class LaunchedRestore {
   private final Duration limit;
   private final Journal journal;
   private final boolean isKnown;
+  private final boolean survivesExit;
 
   /** The process; null until a restore has made it a launched process. */
   private @Nullable LaunchedRoot launched;
@@ -33,7 +34,9 @@ public final class LaunchedRestore {
       EngineContext context,
       ProcessIdentity dumped,
       boolean isolated,
+      boolean survivesExit,
       @Nullable LaunchedRoot launched) {
+    this.survivesExit = survivesExit;
     this.dumped = dumped;
     this.isolated = isolated;
     this.limit = context.timeouts().call();
@@ -59,14 +62,19 @@ public final class LaunchedRestore {
   public static Optional<LaunchedRestore> known(
       EngineContext context, ProcessIdentity dumped, boolean isolated) {
     return LaunchedRoot.restoring(dumped)
-        .map(root -> new LaunchedRestore(context, dumped, isolated, root));
+        .map(root -> new LaunchedRestore(context, dumped, isolated, false, root));
   }
 
-  /** Begins a restore after which the process is a launched process of this JVM. */
+  /**
+   * Begins a restore after which the process is a launched process of this JVM.
+   *
+   * @param survivesExit whether it survives the exit of this JVM; one that this JVM launched before
+   *     does as it did then
+   */
   public static LaunchedRestore launching(
-      EngineContext context, ProcessIdentity dumped, boolean isolated) {
+      EngineContext context, ProcessIdentity dumped, boolean isolated, boolean survivesExit) {
     return known(context, dumped, isolated)
-        .orElseGet(() -> new LaunchedRestore(context, dumped, isolated, null));
+        .orElseGet(() -> new LaunchedRestore(context, dumped, isolated, survivesExit, null));
   }
 
   /** Waits until nothing is left of the dumped process: the guard, and orphans of its session. */
@@ -88,7 +96,7 @@ public final class LaunchedRestore {
             .orElseThrow(() -> new IOException("process " + pid + " was killed"));
     next =
         launched == null
-            ? Lifetime.restored(root, false, journal, limit)
+            ? Lifetime.restored(root, survivesExit, journal, limit)
             : launched.nextLifetime(root);
   }
 
@@ -96,7 +104,8 @@ public final class LaunchedRestore {
   public void restored() {
     Lifetime begun = Objects.requireNonNull(next, "a driver calls postRestore");
     if (launched == null) {
-      launched = LaunchedRoot.restored(isolated, limit, journal, dumped, begun, watcher);
+      launched =
+          LaunchedRoot.restored(isolated, survivesExit, limit, journal, dumped, begun, watcher);
     } else {
       launched.begin(begun, watcher);
     }

@@ -93,9 +93,14 @@ public final class LaunchedRoot {
   }
 
   private LaunchedRoot(
-      boolean isolated, Duration limit, Journal journal, ProcessIdentity dumped, Lifetime first) {
+      boolean isolated,
+      boolean survivesExit,
+      Duration limit,
+      Journal journal,
+      ProcessIdentity dumped,
+      Lifetime first) {
     this.isolated = isolated;
-    this.survivesExit = false;
+    this.survivesExit = survivesExit;
     this.limit = limit;
     this.journal = journal;
     this.requests = null;
@@ -110,12 +115,13 @@ public final class LaunchedRoot {
   /** Takes a process that was restored from an image, and is not yet a launched process. */
   static LaunchedRoot restored(
       boolean isolated,
+      boolean survivesExit,
       Duration limit,
       Journal journal,
       ProcessIdentity dumped,
       Lifetime first,
       ExitWatcher watcher) {
-    LaunchedRoot launched = new LaunchedRoot(isolated, limit, journal, dumped, first);
+    LaunchedRoot launched = new LaunchedRoot(isolated, survivesExit, limit, journal, dumped, first);
     ALL.add(launched);
     launched.watch(first, watcher);
     return launched;

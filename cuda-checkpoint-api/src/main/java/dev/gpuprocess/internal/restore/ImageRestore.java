@@ -93,7 +93,9 @@ public final class ImageRestore {
    */
   public StateHandle launch(RestoreOptions options) {
     check(options);
-    launched = Optional.of(LaunchedRestore.launching(context, tree.dumped(), isIsolated));
+    launched =
+        Optional.of(
+            LaunchedRestore.launching(context, tree.dumped(), isIsolated, options.survivesExit()));
     return followed(options);
   }
 

@@ -56,7 +56,7 @@ class LaunchedRootTest {
         spy(new Lifetime(root, PidDescriptor.open(root.pid()), null, true, journal));
     doThrow(new InternalError("of the thread")).when(lifetime).awaitRoot(any());
     LaunchedRoot launched =
-        LaunchedRoot.restored(false, PATIENCE, journal, root, lifetime, ExitWatcher.start());
+        LaunchedRoot.restored(false, false, PATIENCE, journal, root, lifetime, ExitWatcher.start());
     process.destroyForcibly();
     assertTrue(launched.awaitEnd(PATIENCE));
     assertEquals(Optional.empty(), launched.status());
