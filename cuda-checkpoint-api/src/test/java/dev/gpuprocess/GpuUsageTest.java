@@ -163,7 +163,10 @@ class GpuUsageTest {
     try (RoomOnGpu room = new RoomOnGpu(RoomOnGpu.builder().gpus(2))) {
       GpuInventory nvml = LibNvml.in(room.machine.directory());
       assertEquals(2, nvml.gpus().orElseThrow().size());
-      room.machine.faults(Fault.in("nvmlDeviceGetMemoryInfo").call(2).answers(GPU_LOST));
+      // Once more after NVML was initialised again.
+      room.machine.faults(
+          Fault.in("nvmlDeviceGetMemoryInfo").call(2).answers(GPU_LOST),
+          Fault.in("nvmlDeviceGetMemoryInfo").call(4).answers(GPU_LOST));
       GpuReading reading = nvml.read().orElseThrow();
       assertEquals(1, reading.gpus().size());
       assertEquals(1, reading.unreadable().size());
@@ -177,8 +180,10 @@ class GpuUsageTest {
         Pattern pattern = Pattern.launch(RoomOnGpu.PATTERN_MIB).gpu(1).on(room.machine).start()) {
       GpuCheckpoints checkpoints = room.checkpoints(state);
       List<Gpu> gpus = checkpoints.gpus().gpus().orElseThrow();
-      // Read once to prepare memory, and again at the checkpoint.
-      room.machine.faults(Fault.in("nvmlDeviceGetMemoryInfo").call(4).answers(GPU_LOST));
+      // Read once to prepare memory, again at the checkpoint, and after NVML was initialised again.
+      room.machine.faults(
+          Fault.in("nvmlDeviceGetMemoryInfo").call(4).answers(GPU_LOST),
+          Fault.in("nvmlDeviceGetMemoryInfo").call(6).answers(GPU_LOST));
       CheckpointedProcess suspended = checkpoints.process(pattern.pid()).suspend();
       room.machine.clearFaults();
       InsufficientGpuMemoryException refused =
