@@ -5,6 +5,7 @@ import java.io.InputStream;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.util.Map;
+import org.jspecify.annotations.Nullable;
 
 /**
  * The capabilities of a process ({@code /proc/PID/status}).
@@ -47,6 +48,9 @@ public record Capabilities(
     }
   }
 
+  /** Constant while this JVM runs; null until it was read. */
+  private static volatile @Nullable Capabilities own;
+
   /**
    * Reads the capabilities of a process.
    *
@@ -62,6 +66,16 @@ public record Capabilities(
         set(status, "CapInh"),
         set(status, "CapBnd"),
         set(status, "CapAmb"));
+  }
+
+  /** Returns those of this JVM, which are read once. */
+  public static Capabilities ours() {
+    Capabilities known = own;
+    if (known == null) {
+      known = of(ProcessHandle.current().pid());
+      own = known;
+    }
+    return known;
   }
 
   private static long set(Map<String, String> status, String name) {

@@ -102,7 +102,7 @@ public record CriuCommand(List<String> words, boolean direct, boolean inHostMoun
     if (direct && !CurrentUser.isRoot() && !becomesRoot(program())) {
       return true;
     }
-    Capabilities ours = Capabilities.of(ProcessHandle.current().pid());
+    Capabilities ours = Capabilities.ours();
     return !ours.mayGiveRoot(Capability.SYS_ADMIN) || !ours.mayGiveRoot(Capability.NET_ADMIN);
   }
 
