@@ -25,6 +25,8 @@ module dev.gpuprocess {
   exports dev.gpuprocess.report;
   exports dev.gpuprocess.spi;
   // What the modules of this library share and users do not see.
+  exports dev.gpuprocess.internal.launch to
+      dev.gpuprocess.criu;
   exports dev.gpuprocess.internal.linux to
       dev.gpuprocess.criu;
   exports dev.gpuprocess.internal.proc to

@@ -8,6 +8,9 @@ int start_job(int argc, char **argv);
 /* Ends a job when the JVM that has started it ends; see guard.c. */
 int guard_job(int argc, char **argv);
 
+/* Holds the terminal of a restored job; see hold.c. */
+int hold_terminal(int argc, char **argv);
+
 /* The SI_QUEUE value of a signal that is sent to every process of a job. */
 enum { TO_EVERYONE = 0x67706a };
 

@@ -32,7 +32,7 @@ final class Descriptorless {
   public static void main(String[] args) throws Exception {
     Path criu = Path.of(args[0]);
     Hoard.loadClasses(Descriptorless.class.getClassLoader());
-    CriuProcess.start(CriuCommand.direct(criu), List.of()).close();
+    CriuProcess.start(CriuCommand.direct(criu), List.of(), null).close();
     Path before = Files.readSymbolicLink(STANDARD_INPUT);
     int refused = 0;
     for (int free = 0; free < ENOUGH; free++) {
@@ -61,7 +61,7 @@ final class Descriptorless {
 
   private static boolean isRefused(Path criu, int free) {
     try (Hoard all = new Hoard(free)) {
-      CriuProcess.start(CriuCommand.direct(criu), List.of()).close();
+      CriuProcess.start(CriuCommand.direct(criu), List.of(), null).close();
       return false;
     } catch (NativeCallException e) {
       return true;

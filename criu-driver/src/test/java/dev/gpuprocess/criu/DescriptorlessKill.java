@@ -56,7 +56,8 @@ final class DescriptorlessKill {
                   () -> take(taken, free),
                   CriuCall.BeforeKill.NONE,
                   Wakeup.NEVER),
-              List.of())
+              List.of(),
+              null)
           .make(criu_req.newBuilder().setType(criu_req_type.DUMP).build());
     } finally {
       taken.forEach(Hoard::close);

@@ -78,7 +78,7 @@ final class RawCriu {
   static Said ask(Path program, criu_req request, Predicate<String> agrees) {
     Deadline deadline = Deadline.after(PATIENCE);
     List<String> stages = new ArrayList<>();
-    try (CriuProcess criu = CriuProcess.start(CriuCommand.direct(program), List.of())) {
+    try (CriuProcess criu = CriuProcess.start(CriuCommand.direct(program), List.of(), null)) {
       Optional<criu_resp> reply = Optional.empty();
       boolean sent = criu.send(request.toByteArray());
       while (sent && reply.isEmpty()) {
@@ -129,7 +129,7 @@ final class RawCriu {
   /** Sends a request, and closes the connection at a stage, or at once without one. */
   static ExitStatus hangUp(criu_req request, String atStage) {
     Deadline deadline = Deadline.after(PATIENCE);
-    try (CriuProcess criu = CriuProcess.start(CriuCommand.direct(program()), List.of())) {
+    try (CriuProcess criu = CriuProcess.start(CriuCommand.direct(program()), List.of(), null)) {
       criu.send(request.toByteArray());
       String stage = "";
       while (!stage.equals(atStage)) {

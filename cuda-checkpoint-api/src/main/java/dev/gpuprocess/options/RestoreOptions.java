@@ -5,6 +5,7 @@ import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.internal.text.Label;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.report.ProcessIdentity;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Optional;
 import java.util.function.Predicate;
@@ -69,6 +70,16 @@ public final class RestoreOptions extends CriuCallOptions {
     return set.skipMachineCheck;
   }
 
+  /** {@return the file for the output of a job that gets a new terminal} */
+  public Optional<Path> terminalLog() {
+    return Optional.ofNullable(set.terminalLog);
+  }
+
+  /** {@return whether a job of a terminal gets the terminal of this JVM} */
+  public boolean callersTerminal() {
+    return set.callersTerminal;
+  }
+
   /** {@return the caller's own check of the resumed process} */
   public Optional<Predicate<ProcessIdentity>> check() {
     return Optional.ofNullable(set.check);
@@ -92,6 +103,8 @@ public final class RestoreOptions extends CriuCallOptions {
     private boolean skipMachineCheck;
     private boolean survivesExit;
     private @Nullable Predicate<ProcessIdentity> check;
+    private @Nullable Path terminalLog;
+    private boolean callersTerminal;
     private Duration checkDeadline = Duration.ofMinutes(1);
 
     private Builder() {}
@@ -165,6 +178,35 @@ public final class RestoreOptions extends CriuCallOptions {
      */
     public Builder skipMachineCheck(boolean skipMachineCheck) {
       this.skipMachineCheck = skipMachineCheck;
+      return this;
+    }
+
+    /**
+     * The file to which the output of a job that was started in a terminal is appended. Such a job
+     * gets a new pseudo-terminal, which a process of this library holds until the job has ended,
+     * whether this JVM lives or not. The file is created with mode 0600 if it does not exist. While
+     * it cannot be written, the job waits.
+     *
+     * @param file by default the path of the image with {@code .terminal.log} appended, or a file
+     *     beside CRIU's log if that cannot be written
+     * @return this builder
+     */
+    public Builder terminalLog(Path file) {
+      this.terminalLog = file.toAbsolutePath();
+      return this;
+    }
+
+    /**
+     * Whether a job that was started in a terminal gets the terminal of this JVM, as with {@code
+     * criu restore --shell-job}. The job joins the session of this JVM, and the foreground process
+     * group stays as it is. A job that led its session, and each job if this JVM has no terminal,
+     * gets a new one: see {@link #terminalLog}.
+     *
+     * @param callersTerminal the new value; false by default
+     * @return this builder
+     */
+    public Builder callersTerminal(boolean callersTerminal) {
+      this.callersTerminal = callersTerminal;
       return this;
     }
 

@@ -40,10 +40,12 @@ import org.slf4j.LoggerFactory;
  * @param content its bytes
  */
 @SuppressWarnings("ArrayRecordComponent") // never compared
-record NativeFile(Path path, byte[] content) {
+public record NativeFile(Path path, byte[] content) {
 
-  /** The program that starts and guards processes, and takes their requests. */
-  static final String LAUNCHER = "job";
+  /**
+   * The program that starts and guards processes, takes their requests, and holds their terminals.
+   */
+  public static final String LAUNCHER = "job";
 
   static final String CUDA_CALL = "cuda-call";
   static final String FORK_HANDLER = "fork-handler.so";
@@ -66,7 +68,7 @@ record NativeFile(Path path, byte[] content) {
    * @return its path
    * @throws IOException when no directory for it can be made
    */
-  static synchronized Path installed(String name) throws IOException {
+  public static synchronized Path installed(String name) throws IOException {
     Path known = installedIn;
     IOException why = new IOException("there is no home directory and no temporary one");
     for (Path candidate : known == null ? candidates() : new Path[] {known}) {

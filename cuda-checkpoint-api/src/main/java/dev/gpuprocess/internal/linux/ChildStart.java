@@ -18,9 +18,9 @@ import org.jspecify.annotations.Nullable;
 
 /**
  * Starts a program as a child of this JVM that the JDK does not know, with exactly the given
- * descriptors, whatever else is open here. The child leads its own session, has no terminal, and
- * blocks and ignores no signal. Arguments and environment are bytes, so that names survive that the
- * locale cannot express.
+ * descriptors, whatever else is open here. The child leads its own session and has no terminal,
+ * unless the caller chooses its own session, and blocks and ignores no signal. Arguments and
+ * environment are bytes, so that names survive that the locale cannot express.
  */
 public final class ChildStart {
 
@@ -73,6 +73,31 @@ public final class ChildStart {
       Predicate<String> variables,
       List<Integer> descriptors)
       throws NativeCallException {
+    return start(mounts, program, arguments, variables, descriptors, SETSID);
+  }
+
+  /**
+   * Starts the program in the session of this JVM, with its terminal. The parameters are those of
+   * {@link #start}.
+   */
+  public static int startInThisSession(
+      @Nullable Path mounts,
+      Path program,
+      List<byte[]> arguments,
+      Predicate<String> variables,
+      List<Integer> descriptors)
+      throws NativeCallException {
+    return start(mounts, program, arguments, variables, descriptors, (short) 0);
+  }
+
+  private static int start(
+      @Nullable Path mounts,
+      Path program,
+      List<byte[]> arguments,
+      Predicate<String> variables,
+      List<Integer> descriptors,
+      short session)
+      throws NativeCallException {
     // Copies with numbers above those that the child uses: none gets in the way of another, and
     // none is copied onto itself, which would leave it to be closed by the exec.
     List<Integer> copies = new ArrayList<>();
@@ -81,8 +106,9 @@ public final class ChildStart {
         copies.add(descriptor == NOWHERE ? NOWHERE : copyAbove(descriptor, descriptors.size()));
       }
       return mounts == null
-          ? spawn(program, arguments, variables, copies)
-          : NamespaceThread.within(mounts, () -> spawn(program, arguments, variables, copies));
+          ? spawn(program, arguments, variables, copies, session)
+          : NamespaceThread.within(
+              mounts, () -> spawn(program, arguments, variables, copies, session));
     } finally {
       copies.forEach(Libc::close);
     }
@@ -96,7 +122,11 @@ public final class ChildStart {
   }
 
   private static int spawn(
-      Path program, List<byte[]> arguments, Predicate<String> variables, List<Integer> copies)
+      Path program,
+      List<byte[]> arguments,
+      Predicate<String> variables,
+      List<Integer> copies,
+      short session)
       throws NativeCallException {
     SpawnFunctions c = LIBRARY;
     Pointer actions = allocate(ACTIONS_BYTES);
@@ -110,7 +140,7 @@ public final class ChildStart {
       checkAnswer(c.posix_spawnattr_init(attributes), "posix_spawnattr_init");
       try {
         describeDescriptors(c, actions, copies);
-        describeSignals(c, attributes);
+        describeSignals(c, attributes, session);
         checkAnswer(
             c.posix_spawn(pid, NativePath.cString(program), actions, attributes, argv, environment),
             "start " + program);
@@ -144,7 +174,7 @@ public final class ChildStart {
         c.posix_spawn_file_actions_addclosefrom_np(actions, copies.size()), "addclosefrom_np");
   }
 
-  private static void describeSignals(SpawnFunctions c, Pointer attributes)
+  private static void describeSignals(SpawnFunctions c, Pointer attributes, short session)
       throws NativeCallException {
     Pointer signals = allocate(SIGNAL_SET_BYTES);
     try {
@@ -156,7 +186,7 @@ public final class ChildStart {
       Reference.reachabilityFence(signals);
     }
     checkAnswer(
-        c.posix_spawnattr_setflags(attributes, (short) (SETSIGDEF | SETSIGMASK | SETSID)),
+        c.posix_spawnattr_setflags(attributes, (short) (SETSIGDEF | SETSIGMASK | session)),
         "setflags");
   }
 

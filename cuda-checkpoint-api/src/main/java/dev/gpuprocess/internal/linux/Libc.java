@@ -19,6 +19,8 @@ public final class Libc {
   static final int O_CREAT = 0x40;
   static final int O_EXCL = 0x80;
   static final int O_NOCTTY = 0x100;
+  private static final int O_WRONLY = 1;
+  private static final int O_APPEND = 0x400;
   public static final int O_NONBLOCK = 0x800;
   static final int O_DIRECT = SystemCalls.ARM ? 0x10000 : 0x4000;
   public static final int O_DIRECTORY = SystemCalls.ARM ? 0x4000 : 0x10000;
@@ -88,6 +90,11 @@ public final class Libc {
   /** Opens an existing file or directory, in the same way. */
   public static int open(Path path, int flags) throws FileSystemException {
     return open(path, flags, 0);
+  }
+
+  /** Opens a file to append to it; it is created with mode 0600 if it does not exist. */
+  public static int openToAppend(Path path) throws FileSystemException {
+    return open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOCTTY | O_NOFOLLOW, 0600);
   }
 
   /**

@@ -32,6 +32,9 @@ public interface LibcFunctions {
 
   int fcntl(int descriptor, int command, int argument);
 
+  /** Returns -1 unless the descriptor is the controlling terminal of this process. */
+  int tcgetpgrp(int descriptor);
+
   /** Takes a {@code struct flock}. */
   int fcntl(int descriptor, int command, @In @Out byte[] lock);
 

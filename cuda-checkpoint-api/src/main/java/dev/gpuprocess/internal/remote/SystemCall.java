@@ -16,6 +16,8 @@ public enum SystemCall {
   MUNMAP(11),
   /** Ends a signal handler: sets all registers and the blocked signals. */
   RT_SIGRETURN(15),
+  /** Controls a device, such as a terminal. */
+  IOCTL(16),
   /** Moves memory. */
   MREMAP(25),
   /** Advises the kernel how memory will be used. */

@@ -31,8 +31,10 @@ import dev.gpuprocess.spi.RestoreReport;
 import dev.gpuprocess.spi.RestoreRequest;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
 import java.util.function.IntConsumer;
@@ -224,7 +226,8 @@ public final class ImageRestore {
             steps.run(
                 "criu restore",
                 () -> criuRestore(verified, log, options, entry::found),
-                RestoreReport::bytes);
+                RestoreReport::bytes,
+                ImageRestore::note);
         entry.restored(report.process());
         return report.process();
       } catch (RuntimeException | Error e) {
@@ -232,6 +235,21 @@ public final class ImageRestore {
         throw e;
       }
     }
+  }
+
+  private static String note(RestoreReport report) {
+    return report.terminalLog() == null
+        ? ""
+        : "the output of its new terminal goes to " + report.terminalLog();
+  }
+
+  /** Returns the file for the output of a new terminal: beside the image, as it may be removed. */
+  private Path terminalLog(LogDirectory log) {
+    Path directory = image.path().toAbsolutePath();
+    Path beside = directory.resolveSibling(directory.getFileName() + ".terminal.log");
+    return Files.isWritable(Objects.requireNonNull(beside.getParent()))
+        ? beside
+        : log.path().resolveSibling("terminal-" + log.path().getFileName() + ".log");
   }
 
   private RestoreReport criuRestore(
@@ -242,7 +260,10 @@ public final class ImageRestore {
         OutsideDescriptors outside = OutsideDescriptors.open(extras, manifest.pid())) {
       extras.putCudaJobFilesBack(manifest.pid(), context.state());
       extras.putSharedFilesBack(manifest.pid(), verified.images(), options.deadline());
-      RestoreOptions all = outside.with(memory.with(options));
+      RestoreOptions.Builder all = outside.with(memory.with(options)).toBuilder();
+      if (options.terminalLog().isEmpty()) {
+        all.terminalLog(terminalLog(log));
+      }
       // This JVM can wait for the end of its child.
       boolean asChild = launched.isPresent() && context.criu().takesDescriptors();
       isBegun = true;
@@ -251,7 +272,7 @@ public final class ImageRestore {
               .criu()
               .restore(
                   new RestoreRequest(
-                      verified.images(), log.path(), manifest.pid(), all, plugin, asChild),
+                      verified.images(), log.path(), manifest.pid(), all.build(), plugin, asChild),
                   new Listener(extras, isIsolated ? found : unused -> {}, launched));
       putSettingsBack(extras, report.process());
       return report;

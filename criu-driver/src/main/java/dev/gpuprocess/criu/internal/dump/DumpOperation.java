@@ -75,14 +75,15 @@ public final class DumpOperation {
   }
 
   public DumpReport run() {
-    ProcStat stat = checkProcess();
+    checkProcess();
     checkDirectories();
     if (options.criu().isSet(CriuSwitch.MANAGE_CGROUPS)) {
       criu.command().requireRoot("dump", root.pid(), "an option of cgroups");
     }
     CallContext.requireNotCancelled(
         options.cancellation(), "dump", subject, root.pid(), Fate.RUNNING_AGAIN);
-    repeatWhileConnecting(!stat.leadsSession());
+    // A leader may also have a terminal from outside, as under script(1).
+    repeatWhileConnecting(true);
     if (options.endsTree()) {
       links.removeLinks(options.deadline());
     }
@@ -203,7 +204,7 @@ public final class DumpOperation {
     }
   }
 
-  private ProcStat checkProcess() {
+  private void checkProcess() {
     if (root.pid() <= 1) {
       throw new IllegalArgumentException("pid " + root.pid() + " cannot be dumped");
     }
@@ -218,7 +219,6 @@ public final class DumpOperation {
       throw DumpFailure.noSuchProcess(root, null);
     }
     new StoppableTree(subject, root.pid(), options).require(descendants);
-    return stat.get();
   }
 
   private void checkDirectories() {

@@ -99,7 +99,7 @@ final class UnsupportedResources {
   /** Returns nothing if the tree cannot be inspected, as that must not hide what CRIU reported. */
   private static List<Finding> findings(ProcessIdentity root, DumpOptions options) {
     try {
-      return Preflight.of(root, options, false);
+      return Preflight.of(root, options, true);
     } catch (ProcessUnreadableException | OperationTimedOutException e) {
       LOG.debug("process {} cannot be looked into", root.pid(), e);
       return List.of();

@@ -37,7 +37,8 @@ final class ImageFileReader implements AutoCloseable {
     FS(0x51403912),
     FDINFO(0x56213732),
     FILES(0x56303138),
-    MEMFD(0x48453499);
+    MEMFD(0x48453499),
+    TTY_INFO(0x59453036);
 
     private final int magic;
 

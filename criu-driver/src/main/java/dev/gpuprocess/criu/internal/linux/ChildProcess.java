@@ -61,15 +61,52 @@ public final class ChildProcess {
       List<Integer> numbered,
       @Nullable Path mounts)
       throws NativeCallException {
-    List<byte[]> words =
-        Stream.concat(
-                Stream.of(NativePath.bytes(program)), arguments.stream().map(NativePath::encode))
-            .toList();
-    List<Integer> descriptors = new ArrayList<>(List.of(input, output, output));
-    descriptors.addAll(numbered);
     return new ChildProcess(
         ChildStart.start(
-            mounts, program, words, variable -> !variable.equals(CONFIGURATION), descriptors));
+            mounts,
+            program,
+            words(program, arguments),
+            ChildProcess::isInherited,
+            descriptors(input, output, numbered)));
+  }
+
+  /** Starts a program in the session of this JVM; the parameters are those of {@link #start}. */
+  public static ChildProcess startInThisSession(
+      Path program,
+      List<String> arguments,
+      int input,
+      int output,
+      List<Integer> numbered,
+      @Nullable Path mounts)
+      throws NativeCallException {
+    return new ChildProcess(
+        ChildStart.startInThisSession(
+            mounts,
+            program,
+            words(program, arguments),
+            ChildProcess::isInherited,
+            descriptors(input, output, numbered)));
+  }
+
+  /** Returns a child that another child has started for this JVM. */
+  public static ChildProcess of(int pid) {
+    return new ChildProcess(pid);
+  }
+
+  private static boolean isInherited(String variable) {
+    return !variable.equals(CONFIGURATION);
+  }
+
+  private static List<byte[]> words(Path program, List<String> arguments) {
+    return Stream.concat(
+            Stream.of(NativePath.bytes(program)), arguments.stream().map(NativePath::encode))
+        .toList();
+  }
+
+  private static List<Integer> descriptors(int input, int output, List<Integer> numbered) {
+    List<Integer> all = new ArrayList<>(List.of(input, output, output));
+    all.addAll(numbered);
+    return all;
   }
 
   public int pid() {

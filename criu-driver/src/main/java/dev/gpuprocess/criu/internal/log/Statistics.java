@@ -14,6 +14,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.time.temporal.ChronoUnit;
+import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -45,14 +46,19 @@ public final class Statistics {
         pages * Libc.PAGE_BYTES);
   }
 
-  /** Reads the statistics of a restore in its work directory. */
-  public static RestoreReport restore(Path work, ProcessIdentity root) {
+  /**
+   * Reads the statistics of a restore in its work directory.
+   *
+   * @param terminalLog the file with the output of a new terminal; null without one
+   */
+  public static RestoreReport restore(Path work, ProcessIdentity root, @Nullable Path terminalLog) {
     restore_stats_entry stats = read(work.resolve(OF_RESTORE)).getRestore();
     return new RestoreReport(
         root,
         micros(stats.getForkingTime()),
         micros(stats.getRestoreTime()),
-        stats.getPagesRestored() * Libc.PAGE_BYTES);
+        stats.getPagesRestored() * Libc.PAGE_BYTES,
+        terminalLog);
   }
 
   private static stats_entry read(Path file) {

@@ -8,7 +8,6 @@ import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.SocketTables;
 import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.options.DumpOptions;
-import dev.gpuprocess.report.ProcessIdentity;
 import java.nio.file.Path;
 import java.util.HashMap;
 import java.util.List;
@@ -49,7 +48,7 @@ final class DescriptorCheck {
       WorkLimit limit,
       DumpOptions options,
       RemovedFileCheck removed,
-      ProcessIdentity root,
+      boolean ourChild,
       List<Integer> tree) {
     this.findings = findings;
     this.limit = limit;
@@ -58,7 +57,7 @@ final class DescriptorCheck {
     this.locks = new LockCheck(findings, options);
     this.sockets = new SocketCheck(findings, options, tree);
     this.pipes = new PipeCheck(findings, options, tree);
-    this.terminals = new TerminalCheck(findings, options, root);
+    this.terminals = new TerminalCheck(findings, options, ourChild);
   }
 
   void look(int pid) {

@@ -28,13 +28,13 @@ public final class Preflight {
   private final MappingCheck mappings;
   private final List<Integer> tree;
 
-  private Preflight(ProcessIdentity root, DumpOptions options) {
+  private Preflight(ProcessIdentity root, DumpOptions options, boolean ourChild) {
     limit = WorkLimit.scanning("dump", root.pid(), options.deadline());
     tree = ProcFs.tree(root.pid());
     RemovedFileCheck removed = new RemovedFileCheck(findings, options);
     tasks = new TaskCheck(findings, root, tree);
     namespaces = new NamespaceCheck(findings, options, root);
-    descriptors = new DescriptorCheck(findings, limit, options, removed, root, tree);
+    descriptors = new DescriptorCheck(findings, limit, options, removed, ourChild, tree);
     mappings = new MappingCheck(findings, limit, removed, root);
   }
 
@@ -43,16 +43,17 @@ public final class Preflight {
    *
    * @param root the root of the tree
    * @param options how it would be dumped; their deadline also limits this examination
-   * @param ourRights whether CRIU has the privileges of this JVM, so that they are examined too
+   * @param ourChild whether CRIU is a child of this JVM, so that the privileges of this JVM are
+   *     examined too
    * @return what would make the dump fail
    * @throws dev.gpuprocess.error.OperationTimedOutException if the deadline of the options passed
    */
-  public static List<Finding> of(ProcessIdentity root, DumpOptions options, boolean ourRights) {
+  public static List<Finding> of(ProcessIdentity root, DumpOptions options, boolean ourChild) {
     if (!root.isAlive()) {
       return List.of();
     }
-    Preflight preflight = new Preflight(root, options);
-    if (ourRights) {
+    Preflight preflight = new Preflight(root, options, ourChild);
+    if (ourChild) {
       preflight.lookAtRights();
       preflight.lookAtFileSize();
     }

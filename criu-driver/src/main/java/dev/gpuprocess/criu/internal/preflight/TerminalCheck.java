@@ -1,13 +1,10 @@
 package dev.gpuprocess.criu.internal.preflight;
 
 import dev.gpuprocess.error.UnsupportedResource.Kind;
-import dev.gpuprocess.internal.linux.Processes;
 import dev.gpuprocess.internal.proc.FileNode;
-import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.options.CriuSwitch;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.External;
-import dev.gpuprocess.report.ProcessIdentity;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
@@ -15,8 +12,8 @@ import java.util.TreeSet;
 import java.util.regex.Pattern;
 
 /**
- * Terminals. CRIU dumps a pseudoterminal whose master is outside the tree only if the root is not
- * the leader of its session, and only one such terminal.
+ * Terminals. CRIU dumps one pseudo-terminal whose master is outside the tree. A restore needs CRIU
+ * as a child of this JVM for it, because CRIU's standard input is the terminal then.
  */
 final class TerminalCheck {
 
@@ -34,16 +31,21 @@ final class TerminalCheck {
 
   private final FindingCollector findings;
   private final DumpOptions options;
-  private final ProcessIdentity root;
+  private final boolean ourChild;
   private final Set<Integer> masters = new TreeSet<>();
   private final Map<Integer, Slave> slaves = new TreeMap<>();
 
   private record Slave(ResourceRef place, FileNode node) {}
 
-  TerminalCheck(FindingCollector findings, DumpOptions options, ProcessIdentity root) {
+  /**
+   * Creates the check.
+   *
+   * @param ourChild whether CRIU is a child of this JVM
+   */
+  TerminalCheck(FindingCollector findings, DumpOptions options, boolean ourChild) {
     this.findings = findings;
     this.options = options;
-    this.root = root;
+    this.ourChild = ourChild;
   }
 
   /** Examines a device; returns whether it is a terminal that CRIU knows. */
@@ -72,21 +74,20 @@ final class TerminalCheck {
 
   void finish() {
     slaves.keySet().removeAll(masters);
-    boolean leader = Processes.stat(root).map(ProcStat::leadsSession).orElse(false);
-    int allowed = leader ? 0 : 1;
+    int allowed = ourChild ? 1 : 0;
     if (slaves.size() > allowed) {
-      slaves.forEach((index, slave) -> refuse(index, slave, leader));
+      slaves.forEach(this::refuse);
     }
   }
 
-  private void refuse(int index, Slave slave, boolean leader) {
+  private void refuse(int index, Slave slave) {
     findings.needs(
         Kind.TERMINAL,
         slave.place(),
         "/dev/pts/" + index,
-        leader
-            ? "is a terminal whose other end is outside the tree, and the root is the leader of its session"
-            : "is one of several terminals whose other ends are outside the tree",
+        ourChild
+            ? "is one of several terminals whose other ends are outside the tree"
+            : "is a terminal whose other end is outside the tree, and a restore with a CRIU that is not a child of this JVM cannot give the process another",
         "external=" + External.terminal(slave.node().number(), slave.node().device()).text());
   }
 }

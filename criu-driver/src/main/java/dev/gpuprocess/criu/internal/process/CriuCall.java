@@ -17,8 +17,13 @@ import org.jspecify.annotations.Nullable;
  * @param command the command that starts CRIU
  * @param context the deadline, handlers and cancellation of the request
  * @param inherited descriptors that CRIU inherits, numbered from the one after its socket
+ * @param terminal the terminal for a job that CRIU restores; null for none
  */
-public record CriuCall(CriuCommand command, CallContext context, List<Integer> inherited) {
+public record CriuCall(
+    CriuCommand command,
+    CallContext context,
+    List<Integer> inherited,
+    @Nullable JobTerminal terminal) {
 
   /** CRIU exits right after its reply; it has nothing left to do. */
   private static final Duration EXIT_GRACE = Duration.ofSeconds(5);
@@ -51,7 +56,7 @@ public record CriuCall(CriuCommand command, CallContext context, List<Integer> i
 
   /** Returns a request without notifications. */
   public static CriuCall plain(CriuCommand command, Deadline deadline) {
-    return new CriuCall(command, CallContext.plain(deadline), List.of());
+    return new CriuCall(command, CallContext.plain(deadline), List.of(), null);
   }
 
   /**
@@ -60,7 +65,7 @@ public record CriuCall(CriuCommand command, CallContext context, List<Integer> i
    * @throws NativeCallException if CRIU could not be started
    */
   public CriuResult make(criu_req request) throws NativeCallException {
-    try (CriuProcess criu = CriuProcess.start(command, inherited)) {
+    try (CriuProcess criu = CriuProcess.start(command, inherited, terminal)) {
       criu.killOnly(context.beforeKill());
       Reply reply = new Conversation(criu, context).ask(request);
       ExitStatus exit = end(criu, reply.givenUp());

@@ -71,19 +71,23 @@ public final class CriuProcess implements AutoCloseable {
    *
    * @param inherited descriptors that CRIU inherits, numbered from the one after its socket; empty
    *     unless CRIU is started directly
+   * @param terminal the terminal for a job that CRIU restores; null for none, and unless CRIU is
+   *     started directly
    * @throws NativeCallException if it cannot be started; nothing is left open
    */
-  public static CriuProcess start(CriuCommand command, List<Integer> inherited)
+  public static CriuProcess start(
+      CriuCommand command, List<Integer> inherited, @Nullable JobTerminal terminal)
       throws NativeCallException {
-    return start(command, inherited, false);
+    return start(command, inherited, terminal, false);
   }
 
   /** Starts the CRIU of a {@link RootErrand}; no second errand is run to kill it. */
   static CriuProcess startErrand(CriuCommand command) throws NativeCallException {
-    return start(command, List.of(), true);
+    return start(command, List.of(), null, true);
   }
 
-  private static CriuProcess start(CriuCommand command, List<Integer> inherited, boolean errand)
+  private static CriuProcess start(
+      CriuCommand command, List<Integer> inherited, @Nullable JobTerminal terminal, boolean errand)
       throws NativeCallException {
     int[] sockets = {-1, -1};
     int[] pipe = {-1, -1};
@@ -96,7 +100,8 @@ public final class CriuProcess implements AutoCloseable {
       }
       // Only the end of this JVM is non-blocking: CRIU must not lose output.
       check(Libc.functions().fcntl(pipe[0], Libc.F_SETFL, Libc.O_NONBLOCK), "fcntl");
-      ChildProcess child = spawn(command.withReadableFiles(), sockets[1], pipe[1], inherited);
+      ChildProcess child =
+          spawn(command.withReadableFiles(), sockets[1], pipe[1], inherited, terminal);
       started = true;
       LOG.debug("started {} as {}", command, child.pid());
       raiseLimits(command, child);
@@ -123,11 +128,18 @@ public final class CriuProcess implements AutoCloseable {
   }
 
   private static ChildProcess spawn(
-      CriuCommand command, int socket, int output, List<Integer> inherited)
+      CriuCommand command,
+      int socket,
+      int output,
+      List<Integer> inherited,
+      @Nullable JobTerminal terminal)
       throws NativeCallException {
     boolean direct = command.direct();
     List<Integer> numbered = new ArrayList<>(direct ? List.of(socket) : List.of());
     numbered.addAll(inherited);
+    if (terminal != null) {
+      return terminal.start(command, output, numbered);
+    }
     return ChildProcess.start(
         command.program(),
         command.arguments(),

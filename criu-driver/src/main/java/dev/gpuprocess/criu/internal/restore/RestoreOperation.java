@@ -166,11 +166,15 @@ public final class RestoreOperation {
         new PartialRestoreCleanup(
             criu.command(), stages.otherNumberOutside() ? 0 : pid, log, stages);
     CriuResult result;
-    try (Wakeup wakeup = Wakeup.by(options.cancellation())) {
+    RestoredTerminal given;
+    try (RestoredTerminal terminal = RestoredTerminal.of(request, criu.command());
+        Wakeup wakeup = Wakeup.by(options.cancellation())) {
+      given = terminal;
       Files.deleteIfExists(request.work().resolve(Statistics.OF_RESTORE));
       result =
           criu.restore(
-              request,
+              terminal.with(request),
+              terminal.terminal(),
               new CallContext(
                   deadline,
                   stages,
@@ -189,7 +193,7 @@ public final class RestoreOperation {
     if (request.plugin() != null) {
       requireDevices(result, stages);
     }
-    return report(result, stages);
+    return report(result, stages, given);
   }
 
   private void requireDevices(CriuResult result, RestoreStages stages) {
@@ -348,7 +352,7 @@ public final class RestoreOperation {
     return new CriuFailureBuilder("restore", subject, pid, result, log);
   }
 
-  private RestoreReport report(CriuResult result, RestoreStages stages) {
+  private RestoreReport report(CriuResult result, RestoreStages stages, RestoredTerminal terminal) {
     // Recorded before the tree was resumed: it may have ended since.
     ProcessIdentity root = stages.root();
     if (root == null) {
@@ -356,7 +360,8 @@ public final class RestoreOperation {
           .general(new TreeOutcome(Fate.UNKNOWN, "although CRIU says it went well"), null);
     }
     new ParentDeathRestore(request.images(), subject).run(root, request.asChild());
-    return Statistics.restore(request.work(), root);
+    terminal.giveTo(root);
+    return Statistics.restore(request.work(), root, terminal.log());
   }
 
   /** The kernel has not released a pid yet that no process, session or group has. */

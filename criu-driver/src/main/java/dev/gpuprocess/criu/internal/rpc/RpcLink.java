@@ -5,6 +5,7 @@ import dev.gpuprocess.criu.internal.process.CriuCall;
 import dev.gpuprocess.criu.internal.process.CriuCommand;
 import dev.gpuprocess.criu.internal.process.CriuResult;
 import dev.gpuprocess.criu.internal.process.ImageDirectories;
+import dev.gpuprocess.criu.internal.process.JobTerminal;
 import dev.gpuprocess.criu.internal.process.LogFile;
 import dev.gpuprocess.criu.proto.Rpc.criu_opts;
 import dev.gpuprocess.criu.proto.Rpc.criu_req;
@@ -71,10 +72,18 @@ public record RpcLink(CriuCommand command, Function<GpuPlugin, Path> plugins) {
         request.images(),
         request.work(),
         request.plugin(),
-        new CriuCall(command, context, List.of()));
+        new CriuCall(command, context, List.of(), null));
   }
 
-  public CriuResult restore(RestoreRequest request, CallContext context) throws IOException {
+  /**
+   * Restores a tree.
+   *
+   * @param terminal the terminal of the tree; null for none
+   * @throws IOException if CRIU could not be started
+   */
+  public CriuResult restore(
+      RestoreRequest request, @Nullable JobTerminal terminal, CallContext context)
+      throws IOException {
     try (InheritedDescriptors inherited = InheritedDescriptors.open(request.options().criu())) {
       criu_opts.Builder opts =
           RpcOptions.of(request).setLogFile(RESTORE_LOG).addAllInheritFd(inherited.names());
@@ -85,7 +94,7 @@ public record RpcLink(CriuCommand command, Function<GpuPlugin, Path> plugins) {
           request.images(),
           request.work(),
           request.plugin(),
-          new CriuCall(command, context, inherited.descriptors()));
+          new CriuCall(command, context, inherited.descriptors(), terminal));
     }
   }
 
