@@ -35,6 +35,14 @@ final class RestoreImageCommand extends CliCommand {
   private @Nullable String label;
 
   @Option(
+      names = "--terminal-log",
+      paramLabel = "FILE",
+      description =
+          "Give a job of a terminal a new one and append its output to this file, instead of the"
+              + " terminal of this shell.")
+  private @Nullable Path terminalLog;
+
+  @Option(
       names = "--skip-machine-check",
       description = "Restore although the image was made on a different machine.")
   private boolean skipMachineCheck;
@@ -83,7 +91,11 @@ final class RestoreImageCommand extends CliCommand {
     RestoreOptions.Builder options =
         RestoreOptions.builder()
             .cancellation(session.cancellation())
+            .callersTerminal(terminalLog == null)
             .skipMachineCheck(skipMachineCheck);
+    if (terminalLog != null) {
+      options.terminalLog(terminalLog);
+    }
     if (label != null) {
       options.expectLabel(label);
     }
