@@ -46,7 +46,8 @@ static int must(int result) {
 static int new_terminal(bool controlling, const char *rows, const char *columns, int *master) {
   *master = must(open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC));
   must(unlockpt(*master));
-  int slave = must(ioctl(*master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC));
+  int slave = must(ioctl(*master, TIOCGPTPEER, O_RDWR | O_NOCTTY)); /* O_CLOEXEC would stay in the job's F_GETFL */
+  must(fcntl(slave, F_SETFD, FD_CLOEXEC));
   struct winsize size = {.ws_row = (unsigned short)atoi(rows), .ws_col = (unsigned short)atoi(columns)};
   must(ioctl(slave, TIOCSWINSZ, &size));
   if (controlling) must(ioctl(slave, TIOCSCTTY, 0));

@@ -20,6 +20,7 @@ class ArchitectureTest {
           "dev.gpuprocess.cuda",
           "dev.gpuprocess.error",
           "dev.gpuprocess.image",
+          "dev.gpuprocess.internal.launch to dev.gpuprocess.criu",
           "dev.gpuprocess.internal.linux to dev.gpuprocess.criu",
           "dev.gpuprocess.internal.proc to dev.gpuprocess.criu",
           "dev.gpuprocess.internal.remote to dev.gpuprocess.criu",

@@ -391,12 +391,19 @@ class PreflightTest {
   void namesTheOptionForTerminalsOfOthers() {
     try (Workload outside = Workload.idle();
         Workload idle = Workload.idle()) {
-      String master = hold(outside, "master");
-      String fdinfo = ProcFs.read(outside.pid(), "fdinfo/" + master).orElseThrow();
-      String index = fdinfo.replaceAll("(?s).*tty-index:\\s*(\\d+).*", "$1");
+      hold(idle, "open /dev/pts/" + newTerminal(outside));
+      assertEquals(List.of(), preflight(idle, backup().build()));
+      String index = newTerminal(outside);
       hold(idle, "open /dev/pts/" + index);
+      CriuException refused = assertThrows(CriuException.class, () -> dump(idle, backup().build()));
+      String errors = String.join("\n", refused.criu().orElseThrow().errors());
+      assertTrue(errors.contains("Only one slave external peer"), errors);
       UnsupportedResource terminal =
-          problem(idle, backup().build(), "without correspond master peer");
+          preflight(idle, backup().build()).stream()
+              .map(Finding::resource)
+              .filter(each -> each != null && each.name().equals("/dev/pts/" + index))
+              .findFirst()
+              .orElseThrow();
       assertEquals("/dev/pts/" + index, terminal.name());
       FileNode node = FileNode.at(Path.of("/dev/pts/" + index)).orElseThrow();
       assertEquals(
@@ -406,6 +413,13 @@ class PreflightTest {
           idle,
           backup().criu(c -> c.external(External.terminal(node.number(), node.device()))).build());
     }
+  }
+
+  /** Returns the number of a terminal whose master a process holds. */
+  private String newTerminal(Workload holder) {
+    String master = hold(holder, "master");
+    String fdinfo = ProcFs.read(holder.pid(), "fdinfo/" + master).orElseThrow();
+    return fdinfo.replaceAll("(?s).*tty-index:\\s*(\\d+).*", "$1");
   }
 
   @Test
