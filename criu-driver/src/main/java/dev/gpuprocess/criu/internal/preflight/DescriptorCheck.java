@@ -3,6 +3,7 @@ package dev.gpuprocess.criu.internal.preflight;
 import dev.gpuprocess.error.UnsupportedResource.Kind;
 import dev.gpuprocess.internal.linux.FileSystemStatus;
 import dev.gpuprocess.internal.proc.FileNode;
+import dev.gpuprocess.internal.proc.Namespaces;
 import dev.gpuprocess.internal.proc.OpenFile;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.SocketTables;
@@ -13,6 +14,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.regex.Pattern;
 
 /** The open files of the tree. */
 final class DescriptorCheck {
@@ -29,7 +31,12 @@ final class DescriptorCheck {
   /** The name of what {@code memfd_secret(2)} creates. */
   private static final String SECRET = "/secretmem (deleted)";
 
+  private static final Pattern OF_A_PROCESS = Pattern.compile("/proc/[0-9]+/.*");
+
   private final FindingCollector findings;
+
+  /** Whether the processes have other pids after a restore in the /proc that they see. */
+  private final boolean pidsChange;
 
   /** Whether a file system, by its device, holds message queues. */
   private final Map<Long, Boolean> queues = new HashMap<>();
@@ -51,6 +58,10 @@ final class DescriptorCheck {
       boolean ourChild,
       List<Integer> tree) {
     this.findings = findings;
+    Namespaces ofRoot = Namespaces.of(tree.get(0));
+    Namespaces ours = Namespaces.ours();
+    this.pidsChange =
+        ofRoot.differs(Namespaces.Kind.PID, ours) && !ofRoot.differs(Namespaces.Kind.MOUNT, ours);
     this.limit = limit;
     this.removed = removed;
     this.mounts = new MountCheck(findings, tree);
@@ -107,6 +118,12 @@ final class DescriptorCheck {
     } else if (queues.computeIfAbsent(node.device(), none -> isQueue(place.link()))) {
       findings.problem(
           place, target, "is a POSIX message queue, which CRIU does not dump", "close it first");
+    } else if (pidsChange && OF_A_PROCESS.matcher(target).matches()) {
+      findings.problem(
+          place,
+          target,
+          "names a process by its pid outside of its pid namespace, and the restored process has another",
+          "close it first, or mount a /proc of its own in the namespace (unshare --mount-proc)");
     } else {
       lookAtMount(place, target, node);
       removed.look(place, target, node);
