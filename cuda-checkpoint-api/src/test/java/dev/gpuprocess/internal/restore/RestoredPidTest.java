@@ -26,7 +26,10 @@ class RestoredPidTest {
 
   @Test
   void waitEndsWithTheRestore() throws Exception {
-    Process parent = new ProcessBuilder("sh", "-c", "(exit 0) & echo $!; exec sleep 600").start();
+    // A shell could reap its child.
+    String leavesZombie =
+        "my $child = fork // die; exit 0 if !$child; $| = 1; print \"$child\\n\"; sleep 600";
+    Process parent = new ProcessBuilder("perl", "-e", leavesZombie).start();
     try (BufferedReader said = parent.inputReader()) {
       int zombie = Integer.parseInt(said.readLine());
       assertTrue(

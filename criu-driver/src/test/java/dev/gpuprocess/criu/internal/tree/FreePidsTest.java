@@ -18,7 +18,10 @@ class FreePidsTest {
   /** A dump that may wait no longer looks once. */
   @Test
   void waitEndsWithTheDump() throws Exception {
-    Process parent = new ProcessBuilder("sh", "-c", "(exit 0) & echo $!; exec sleep 600").start();
+    // A shell could reap its child.
+    String leavesZombie =
+        "my $child = fork // die; exit 0 if !$child; $| = 1; print \"$child\\n\"; sleep 600";
+    Process parent = new ProcessBuilder("perl", "-e", leavesZombie).start();
     try (BufferedReader said = parent.inputReader()) {
       int pid = Integer.parseInt(said.readLine());
       assertTrue(
