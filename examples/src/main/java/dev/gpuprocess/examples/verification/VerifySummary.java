@@ -6,6 +6,7 @@ import java.io.PrintStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
@@ -102,6 +103,7 @@ public final class VerifySummary {
     show("Failed", run, run.failures());
     show("Skipped", run, run.skips());
     show("Figures", run, run.figures());
+    show("Slowest classes, in seconds", run, run.slowest());
   }
 
   private void show(String what, Run run, List<String> lines) {
@@ -193,6 +195,7 @@ public final class VerifySummary {
    * @param skips {@code class.test: reason} of each skipped test
    * @param figures the lines that tests report
    * @param outside the results of the tests of rows
+   * @param slowest {@code seconds class} of the classes that took longest
    */
   private record Run(
       String title,
@@ -202,7 +205,8 @@ public final class VerifySummary {
       List<String> failures,
       List<String> skips,
       List<String> figures,
-      List<String> outside) {
+      List<String> outside,
+      List<String> slowest) {
 
     static Run read(Path directory) throws IOException {
       Reports reports = new Reports();
@@ -220,7 +224,8 @@ public final class VerifySummary {
           reports.failures,
           reports.skips,
           lines(directory.resolve("figures")),
-          lines(directory.resolve("outside")));
+          lines(directory.resolve("outside")),
+          reports.slowest());
     }
 
     /** Returns whether the run failed without a failed test, in the compiler for instance. */
@@ -237,12 +242,14 @@ public final class VerifySummary {
   private static final class Reports {
 
     private static final XMLInputFactory XML = factory();
+    private static final int SLOWEST = 10;
 
     private int passed;
     private int failed;
     private int skipped;
     private final List<String> failures = new ArrayList<>();
     private final List<String> skips = new ArrayList<>();
+    private final Map<String, Double> seconds = new HashMap<>();
 
     private static XMLInputFactory factory() {
       XMLInputFactory factory = XMLInputFactory.newFactory();
@@ -278,6 +285,21 @@ public final class VerifySummary {
       failed += bad;
       skipped += number(suite, "skipped");
       passed += number(suite, "tests") - bad - number(suite, "skipped");
+      // Surefire groups the digits of long times.
+      String time = Objects.toString(suite.getAttributeValue(null, "time"), "0").replace(",", "");
+      seconds.merge(
+          Objects.toString(suite.getAttributeValue(null, "name"), ""),
+          Double.parseDouble(time),
+          Double::sum);
+    }
+
+    List<String> slowest() {
+      return seconds.entrySet().stream()
+          .filter(each -> each.getValue() >= 1)
+          .sorted(Map.Entry.<String, Double>comparingByValue().reversed())
+          .limit(SLOWEST)
+          .map(each -> String.format(Locale.ROOT, "%5.0f %s", each.getValue(), each.getKey()))
+          .toList();
     }
 
     private static int number(XMLStreamReader xml, String attribute) {

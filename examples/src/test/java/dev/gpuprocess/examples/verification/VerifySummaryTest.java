@@ -89,6 +89,20 @@ class VerifySummaryTest {
         printed);
   }
 
+  /** A class may run in parts, such as with two sets of arguments. */
+  @Test
+  void listsTheSlowestClasses() throws IOException {
+    Path run = run("build", "the build");
+    String suite = "<testsuite name=\"a.%s\" time=\"%s\" tests=\"1\"/>";
+    Files.writeString(run.resolve("1.xml"), suite.formatted("Quick", "0.4"));
+    Files.writeString(run.resolve("2.xml"), suite.formatted("Twice", "7.25"));
+    Files.writeString(run.resolve("3.xml"), suite.formatted("Twice", "4.1"));
+    Files.writeString(run.resolve("4.xml"), suite.formatted("Slow", "1,204.6"));
+    print();
+    assertPrinted(
+        "Slowest classes, in seconds: the build", "   1205 a.Slow", "     11 a.Twice", "");
+  }
+
   @Test
   void namesFailedAndSkippedTestsWithReasons() throws IOException {
     Path run = successfulRun();
