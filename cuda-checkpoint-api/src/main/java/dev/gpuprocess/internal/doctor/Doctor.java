@@ -23,8 +23,7 @@ public final class Doctor {
 
   public Doctor(EngineContext context) {
     this.context = context;
-    this.host =
-        new HostCheckup(checkup, Path.of("/"), Capabilities.of(ProcessHandle.current().pid()));
+    this.host = new HostCheckup(checkup, Path.of("/"), Capabilities.ours());
   }
 
   public Diagnosis ofMachine(@Nullable Path images) {

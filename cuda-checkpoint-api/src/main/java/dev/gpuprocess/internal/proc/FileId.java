@@ -1,11 +1,9 @@
 package dev.gpuprocess.internal.proc;
 
 import java.io.IOException;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Arrays;
 import java.util.List;
-import java.util.Locale;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 
@@ -25,11 +23,7 @@ public record FileId(String device, long inode) {
    * @throws IOException if it cannot be read
    */
   public static FileId of(Path file) throws IOException {
-    long device = (Long) Files.getAttribute(file, "unix:dev");
-    long inode = (Long) Files.getAttribute(file, "unix:ino");
-    long major = (device >>> 8 & 0xfff) | (device >>> 32 & ~0xfffL);
-    long minor = (device & 0xff) | (device >>> 12 & ~0xffL);
-    return new FileId(String.format(Locale.ROOT, "%02x:%02x", major, minor), inode);
+    return FileNode.read(file).id();
   }
 
   /** Returns the form of a journal entry. */

@@ -4,6 +4,7 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
 import java.nio.file.Path;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
 
@@ -40,21 +41,30 @@ public record FileNode(
    */
   public static Optional<FileNode> at(Path path, LinkOption... options) {
     try {
-      Map<String, Object> stat =
-          Files.readAttributes(path, "unix:dev,ino,mode,nlink,size,rdev,uid,gid", options);
-      return Optional.of(
-          new FileNode(
-              number(stat, "dev"),
-              number(stat, "ino"),
-              (int) number(stat, "mode"),
-              (int) number(stat, "nlink"),
-              number(stat, "size"),
-              number(stat, "rdev"),
-              (int) number(stat, "uid"),
-              (int) number(stat, "gid")));
+      return Optional.of(read(path, options));
     } catch (IOException goneOrForbidden) {
       return Optional.empty();
     }
+  }
+
+  /** As {@link #at}, but says why a file cannot be examined. */
+  static FileNode read(Path path, LinkOption... options) throws IOException {
+    Map<String, Object> stat =
+        Files.readAttributes(path, "unix:dev,ino,mode,nlink,size,rdev,uid,gid", options);
+    return new FileNode(
+        number(stat, "dev"),
+        number(stat, "ino"),
+        (int) number(stat, "mode"),
+        (int) number(stat, "nlink"),
+        number(stat, "size"),
+        number(stat, "rdev"),
+        (int) number(stat, "uid"),
+        (int) number(stat, "gid"));
+  }
+
+  /** Returns which file it is, in the form of {@code /proc/PID/maps}. */
+  FileId id() {
+    return new FileId(String.format(Locale.ROOT, "%02x:%02x", major(device), minor(device)), inode);
   }
 
   private static long number(Map<String, Object> stat, String name) {

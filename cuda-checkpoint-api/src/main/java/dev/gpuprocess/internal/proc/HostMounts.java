@@ -24,7 +24,7 @@ public final class HostMounts {
   public static boolean differFromOurs() {
     return ProcessHandle.current().pid() != INIT
         && Namespaces.of(INIT).differs(Kind.MOUNT, Namespaces.ours())
-        && Capabilities.of(ProcessHandle.current().pid()).handsOn(Capability.SYS_ADMIN)
+        && Capabilities.ours().handsOn(Capability.SYS_ADMIN)
         && hasOurRoot();
   }
 

@@ -62,7 +62,7 @@ public final class Preflight {
 
   /** Checks that a CRIU started by this JVM has the capabilities that it needs. */
   private void lookAtRights() {
-    Capabilities ours = Capabilities.of(ProcessHandle.current().pid());
+    Capabilities ours = Capabilities.ours();
     if (!ours.handsOn(Capability.SYS_ADMIN) && !ours.handsOn(Capability.CHECKPOINT_RESTORE)) {
       findings.add(
           Severity.PROBLEM,
