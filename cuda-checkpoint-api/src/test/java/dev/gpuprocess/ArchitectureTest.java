@@ -10,7 +10,7 @@ import java.util.List;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
 
-/** What docs/architecture.md says of the packages of this module. */
+/** What docs/dev/architecture.md says of the packages of this module. */
 class ArchitectureTest {
 
   /** A package is exported by adding it here as well, not by chance. */

@@ -10,7 +10,7 @@ import java.util.List;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
 
-/** The rules of docs/architecture.md for the packages of this module. */
+/** The rules of docs/dev/architecture.md for the packages of this module. */
 class ArchitectureTest {
 
   private static final String GENERATED = "dev.gpuprocess.criu.proto..";

@@ -8,8 +8,9 @@ import java.lang.annotation.Target;
 import org.junit.jupiter.api.extension.ExtendWith;
 
 /**
- * A test of something that outside use broke. Its value is the row of {@code docs/outside-use.md}
- * that it stands for; {@code bin/verify} counts the rows whose tests all passed.
+ * A test of something that outside use broke. Its value is the row of {@code
+ * docs/dev/outside-use.md} that it stands for; {@code bin/verify} counts the rows whose tests all
+ * passed.
  */
 @Documented
 @Target({ElementType.METHOD, ElementType.TYPE})

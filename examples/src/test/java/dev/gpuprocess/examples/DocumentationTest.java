@@ -96,13 +96,13 @@ class DocumentationTest {
             .map(source -> source.getFileName().toString().replace(".java", ""))
             .collect(Collectors.toSet());
     List<String> walk = new ArrayList<>();
-    Matcher step = WALK.matcher(Files.readString(ROOT.resolve("docs/architecture.md")));
+    Matcher step = WALK.matcher(Files.readString(ROOT.resolve("docs/dev/architecture.md")));
     while (step.find()) {
       walk.add(step.group(1));
     }
     assertTrue(walk.size() > 10 && walk.size() <= 15, walk.toString());
     walk.removeAll(classes);
-    assertEquals(List.of(), walk, "classes of docs/architecture.md that do not exist");
+    assertEquals(List.of(), walk, "classes of docs/dev/architecture.md that do not exist");
   }
 
   @Test

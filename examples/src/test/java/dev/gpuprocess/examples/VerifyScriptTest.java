@@ -62,8 +62,8 @@ class VerifyScriptTest {
       Files.createDirectories(copy.getParent());
       Files.copy(ROOT.resolve(file), copy);
     }
-    Files.createDirectories(checkout.resolve("docs"));
-    Files.writeString(checkout.resolve("docs/outside-use.md"), "| A1 | this |\n");
+    Files.createDirectories(checkout.resolve("docs/dev"));
+    Files.writeString(checkout.resolve("docs/dev/outside-use.md"), "| A1 | this |\n");
     Files.createDirectories(checkout.resolve("src-test-fixtures/src"));
     script(
         Files.createDirectories(checkout.resolve(".ci")).resolve("run"), "#!/usr/bin/env bash\n");

@@ -17,7 +17,7 @@ public final class CopyBuffers {
 
   /**
    * For reads from a disk past the page cache. On a virtual disk four threads read 1.3 GB/s in
-   * blocks of 16 MiB, as dd does, and 1.1 GB/s in blocks of 1 or 4 MiB ({@code docs/gpu-runs}).
+   * blocks of 16 MiB, as dd does, and 1.1 GB/s in blocks of 1 or 4 MiB ({@code docs/dev/gpu-runs}).
    */
   public static final CopyBuffers LARGE = new CopyBuffers(16 << 20);
 

@@ -41,7 +41,7 @@ public final class LockGate {
   /**
    * The calls that kill a checkpointed process, or return an error that no program expects. All
    * others that were tried wait for the lock, or do no harm (driver 580.159, {@code
-   * docs/gpu-runs}).
+   * docs/dev/gpu-runs}).
    */
   private static final List<String> FUNCTIONS =
       List.of(

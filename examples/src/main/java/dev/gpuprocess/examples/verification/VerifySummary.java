@@ -27,7 +27,7 @@ import javax.xml.stream.XMLStreamReader;
  *
  * <p>RUNS holds a directory for each run, with {@code title}, Surefire's reports, the {@code
  * figures} of the tests, the results of the tests of each row ({@code outside}), and {@code failed}
- * if the run failed. ROWS is docs/outside-use.md; without it no row is checked.
+ * if the run failed. ROWS is docs/dev/outside-use.md; without it no row is checked.
  */
 public final class VerifySummary {
 

@@ -17,7 +17,7 @@ import org.junit.jupiter.api.Timeout;
 
 /**
  * A short {@code bin/lab/comes-back}. The seed is the same in each build, as some rare combinations
- * are still lost ({@code docs/comes-back.md}); {@code -Dgpuprocess.comes-back.seed=SEED} takes
+ * are still lost ({@code docs/dev/comes-back.md}); {@code -Dgpuprocess.comes-back.seed=SEED} takes
  * another.
  */
 @Tag("slow")
