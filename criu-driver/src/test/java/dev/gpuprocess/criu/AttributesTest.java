@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.LaunchedProcess;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.error.CriuException;
@@ -15,6 +16,7 @@ import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.options.Attribute;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
 import org.junit.jupiter.api.AfterEach;
@@ -112,22 +114,45 @@ class AttributesTest {
     }
   }
 
-  /** Each that this kernel has. */
   @Test
   void whatOnlyTheProcessCanSet_isSetAgain() {
     try (Counter counter = counter()) {
-      for (String name : List.of("seal", "policy", "bind", "personality", "merge", "mdwe")) {
-        Optional<String> unused = counter.set(name);
-      }
-      String before = counter.settings();
-      assertTrue(before.contains("personality=40000"), before);
-      ProcessImage image = checkpoints.process(counter.pid()).dump(image());
-      assertEquals(List.of(), image.manifest().lost());
-      CheckpointedProcess restored = image.restore();
+      String before = settings(counter);
+      CheckpointedProcess restored = image(counter).restore();
       assertEquals(before, counter.settings(), "before the process is resumed");
       restored.resume();
       assertEquals(101, counter.increment());
     }
+  }
+
+  @Test
+  void whatOnlyTheProcessCanSet_isSetAgain_inAChildOfThisJvm() {
+    try (Counter counter = counter()) {
+      String before = settings(counter);
+      LaunchedProcess launched = image(counter).launch();
+      try {
+        assertEquals(before, counter.settings());
+        assertEquals(101, counter.increment());
+      } finally {
+        Optional<LaunchedProcess.Exit> unused = launched.end(Duration.ZERO);
+      }
+    }
+  }
+
+  /** Sets each that this kernel has, and returns what the process reports of them. */
+  private static String settings(Counter counter) {
+    for (String name : List.of("seal", "policy", "bind", "personality", "merge", "mdwe")) {
+      Optional<String> unused = counter.set(name);
+    }
+    String settings = counter.settings();
+    assertTrue(settings.contains("personality=40000"), settings);
+    return settings;
+  }
+
+  private ProcessImage image(Counter counter) {
+    ProcessImage image = checkpoints.process(counter.pid()).dump(image());
+    assertEquals(List.of(), image.manifest().lost());
+    return image;
   }
 
   private List<String> lost(Counter counter, Path image) {

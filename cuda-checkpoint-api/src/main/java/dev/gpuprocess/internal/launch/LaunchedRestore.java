@@ -98,6 +98,7 @@ public final class LaunchedRestore {
         launched == null
             ? Lifetime.restored(root, survivesExit, journal, limit)
             : launched.nextLifetime(root);
+    LaunchedRoot.beginRestore(pid);
   }
 
   /** Ends the restore: the process runs, if it has not exited already. */
@@ -109,6 +110,7 @@ public final class LaunchedRestore {
     } else {
       launched.begin(begun, watcher);
     }
+    LaunchedRoot.endRestore(begun.root.pid());
   }
 
   /**
@@ -128,6 +130,7 @@ public final class LaunchedRestore {
       }
       if (begun != null) {
         begun.discard();
+        LaunchedRoot.endRestore(begun.root.pid());
       }
     } catch (IOException | RuntimeException | Error e) {
       why.addSuppressed(e);

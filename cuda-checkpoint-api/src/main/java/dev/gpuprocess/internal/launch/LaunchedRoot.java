@@ -49,6 +49,9 @@ public final class LaunchedRoot {
   /** All launched processes that are alive or in an image. */
   private static final Set<LaunchedRoot> ALL = ConcurrentHashMap.newKeySet();
 
+  /** The pids of the roots whose restore has begun a lifetime and is still under way. */
+  private static final Set<Integer> BEING_RESTORED = ConcurrentHashMap.newKeySet();
+
   /** The time that a killed process may take to exit: the kernel tears down its GPU state. */
   private static final Duration KILL_LIMIT = Duration.ofMinutes(2);
 
@@ -394,9 +397,20 @@ public final class LaunchedRoot {
         && (Signals.set(fields, "SigCgt") & Signals.set(Signals.SIGTERM)) == 0;
   }
 
+  /** Notes that CRIU has made a root, which becomes a launched process when its restore ends. */
+  static void beginRestore(int root) {
+    BEING_RESTORED.add(root);
+  }
+
+  /** Ends what {@link #beginRestore} began. */
+  static void endRestore(int root) {
+    BEING_RESTORED.remove(root);
+  }
+
   /** Returns whether a child of this JVM is a launched process, which only its thread reaps. */
   public static boolean isRoot(int child) {
-    return ALL.stream().anyMatch(each -> each.root().pid() == child);
+    return BEING_RESTORED.contains(child)
+        || ALL.stream().anyMatch(each -> each.root().pid() == child);
   }
 
   /**
