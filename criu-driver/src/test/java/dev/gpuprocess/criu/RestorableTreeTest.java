@@ -14,6 +14,7 @@ import dev.gpuprocess.fixtures.Command;
 import dev.gpuprocess.internal.proc.Namespaces;
 import dev.gpuprocess.internal.proc.Namespaces.Kind;
 import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.report.Finding;
@@ -116,6 +117,52 @@ class RestorableTreeTest {
       assertTrue(text.contains("CRIU dumps and cannot restore namespace net of process "), text);
     } finally {
       endAll(root);
+    }
+  }
+
+  /** CRIU would dump the tree, and fail to restore the child. */
+  @Test
+  void childOfARootInACgroupNamespace_inTheCgroupOfThisJvm_isRefused() {
+    Assumptions.assumeTrue(
+        Command.of("unshare", "--cgroup", "true").run().exit() == 0,
+        "this machine has no cgroup namespaces");
+    Workload root = Workload.of("setsid", "unshare", "--cgroup", "sh", "-c", "sleep 1000 & wait");
+    try {
+      Workload.await(() -> !ProcFs.descendants(root.pid()).isEmpty(), "the child");
+      List<Finding> problems = problems(root);
+      assertEquals(1, problems.size(), problems::toString);
+      assertTrue(
+          problems.get(0).what().contains("begins at the cgroup of this JVM"), problems::toString);
+    } finally {
+      endAll(root);
+    }
+  }
+
+  private static boolean hasStoppedProcess(Workload root) {
+    return ProcFs.descendants(root.pid()).stream()
+        .flatMap(pid -> ProcFs.stat(pid).stream())
+        .anyMatch(ProcStat::isStopped);
+  }
+
+  private static long problemsOfStops(Workload root) {
+    return problems(root).stream()
+        .filter(each -> each.what().startsWith("a stopped process is in the process group of"))
+        .count();
+  }
+
+  /** The kernel would end the restored tree. */
+  @Test
+  void stoppedProcessInTheGroupOfARootThatDoesNotLeadItsSession_isRefused() {
+    String tree = "sleep 1000 & kill -STOP $!; wait";
+    Workload member = Workload.of("sh", "-c", tree);
+    Workload leader = Workload.of("setsid", "sh", "-c", tree);
+    try {
+      Workload.await(() -> hasStoppedProcess(member) && hasStoppedProcess(leader), "the stops");
+      assertEquals(1, problemsOfStops(member), () -> problems(member).toString());
+      assertEquals(0, problemsOfStops(leader), () -> problems(leader).toString());
+    } finally {
+      endAll(member);
+      endAll(leader);
     }
   }
 

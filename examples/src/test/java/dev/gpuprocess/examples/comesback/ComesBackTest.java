@@ -16,26 +16,13 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
 /**
- * A short {@code bin/lab/comes-back}. The seed is the same in each build, as some rare combinations
- * are still lost ({@code docs/dev/comes-back.md}); {@code -Dgpuprocess.comes-back.seed=SEED} takes
- * another.
+ * A short {@code bin/lab/comes-back}. The seed is the same in each build, so that a failure can be
+ * repeated; {@code -Dgpuprocess.comes-back.seed=SEED} takes another.
  */
 @Tag("slow")
 class ComesBackTest {
 
   private static final int CASES = 40;
-
-  /** Attributes that a dump still loses. */
-  private static final List<String> NOT_YET =
-      List.of(
-          "tree-stopped",
-          "personality",
-          "numa-policy",
-          "numa-range",
-          "ksm",
-          "mdwe",
-          "mseal",
-          "ns-cgroup");
 
   @Test
   @Timeout(value = 10, unit = TimeUnit.MINUTES)
@@ -47,7 +34,6 @@ class ComesBackTest {
     command.addAll(List.of("--kill-child", "bash", "-c", "\"$@\"; exit $?", "bash", "setsid"));
     command.add("--wait");
     command.addAll(TestJvm.command(ComesBack.class, Integer.toString(CASES), Long.toString(seed)));
-    command.addAll(NOT_YET);
     Process run = new ProcessBuilder(command).redirectErrorStream(true).start();
     try {
       String output = new String(run.getInputStream().readAllBytes(), StandardCharsets.UTF_8);

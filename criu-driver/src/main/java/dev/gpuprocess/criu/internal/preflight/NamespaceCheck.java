@@ -7,6 +7,7 @@ import dev.gpuprocess.options.CriuSwitch;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.util.EnumSet;
+import java.util.Optional;
 import java.util.Set;
 
 /**
@@ -63,6 +64,29 @@ final class NamespaceCheck {
     lookAtChildrenToCome(pid, own, Kind.PID, Kind.PID_OF_CHILDREN);
     lookAtChildrenToCome(pid, own, Kind.TIME, Kind.TIME_OF_CHILDREN);
     lookAtThreads(pid, own);
+    lookAtCgroup(pid, own);
+  }
+
+  /**
+   * CRIU writes no cgroup for the processes that are in its own cgroup, and cannot restore such a
+   * process below a root that has a cgroup namespace.
+   */
+  private void lookAtCgroup(int pid, Namespaces own) {
+    if (pid == root.pid()
+        || !ofRoot.differs(Kind.CGROUP, ours)
+        || own.differs(Kind.CGROUP, ofRoot)
+        || ProcFs.stat(pid).filter(stat -> !stat.isDead()).isEmpty()) {
+      return;
+    }
+    Optional<String> cgroup = ProcFs.read(pid, "cgroup");
+    if (cgroup.isPresent() && cgroup.equals(ProcFs.read(ProcessHandle.current().pid(), "cgroup"))) {
+      refuse(
+          pid,
+          Kind.CGROUP,
+          own,
+          "begins at the cgroup of this JVM, and CRIU cannot restore the process there below its parent",
+          "start the tree in a cgroup of its own, or without a cgroup namespace of its own");
+    }
   }
 
   /** CRIU restores a container with a user namespace, if it gets its root directory. */

@@ -60,6 +60,7 @@ final class TaskCheck {
           "dump from a process outside the tree");
     }
     lookAtFirstThread(pid);
+    lookAtStop(pid);
     lookAtProgram(pid);
     lookAtGroups(pid);
     lookAtTracers(pid);
@@ -76,6 +77,30 @@ final class TaskCheck {
                     "its first thread",
                     "has ended while others go on, and CRIU cannot dump such a process",
                     "let the main thread of the program wait for the others"));
+  }
+
+  /**
+   * The kernel sends SIGHUP and SIGCONT to a process group that becomes orphaned while a process in
+   * it is stopped. The group of the root becomes orphaned when CRIU exits after a restore, unless
+   * the root leads its session: CRIU is in that session then, and is the parent of the root.
+   */
+  private void lookAtStop(int pid) {
+    ProcFs.stat(pid)
+        .filter(stat -> stat.isStopped() && !stat.isHeldByTracer())
+        .filter(
+            stat ->
+                ofRoot
+                    .filter(first -> !first.leadsSession() && first.group() == stat.group())
+                    .isPresent())
+        .ifPresent(
+            stat ->
+                findings.problem(
+                    new ResourceRef(pid, "process group", Integer.toString(stat.group())),
+                    "a stopped process",
+                    "is in the process group of a root that does not lead its session, and the"
+                        + " kernel would send SIGHUP to that group after a restore",
+                    "continue the stopped process (kill -CONT %s), or start the tree in a session of its own, with setsid"
+                        .formatted(pid)));
   }
 
   /** CRIU stores the name of the program's file, and a memfd has none that it can open. */
