@@ -12,6 +12,7 @@ import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.fixtures.SimulatedGpu;
+import dev.gpuprocess.internal.proc.ProcLimit;
 import dev.gpuprocess.options.HostMemory;
 import dev.gpuprocess.report.Finding;
 import dev.gpuprocess.report.Step;
@@ -19,9 +20,12 @@ import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
+import java.util.OptionalLong;
 import java.util.stream.Collectors;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** Memory limits of the process and of the controller are respected before either is killed. */
 @RequiresRoot("makes control groups")
@@ -31,6 +35,7 @@ record HostMemoryLimitTest(SimulatedDriver machine, GpuCheckpoints checkpoints) 
 
   private static final int MIB = 160;
   private static final String WHOLE = "ok %s bytes".formatted((long) MIB << 20);
+  private static final long HUGE = 1L << 50;
   private static final Path TMPFS = Path.of("/dev/shm");
 
   @Test
@@ -67,6 +72,59 @@ record HostMemoryLimitTest(SimulatedDriver machine, GpuCheckpoints checkpoints) 
       suspended.resume();
       none.process(pattern.pid()).suspend().resume();
       assertEquals(WHOLE, pattern.verify());
+    }
+  }
+
+  /** Otherwise the checkpoint fails, and the process can never use its GPU again. */
+  @ParameterizedTest
+  @ValueSource(strings = {"as", "data"})
+  void limitOfWhatTheProcessMaps_isRespected(String limit) {
+    GpuCheckpoints none = checkpoints.toBuilder().hostMemory(HostMemory.none()).build();
+    GpuCheckpoints alone = checkpoints.toBuilder().driverHook(false).build();
+    GpuCheckpoints pool = checkpoints.toBuilder().hostMemory(HostMemory.in(TMPFS)).build();
+    try (Pattern pattern = machine.start(Pattern.launch(MIB).notOurChild())) {
+      ProcLimit mapped = limit.equals("as") ? ProcLimit.ADDRESS_SPACE : ProcLimit.DATA;
+      assertEquals(OptionalLong.empty(), mapped.room(pattern.pid()));
+      limit(pattern.pid(), limit, Long.toString(HUGE));
+      long used = HUGE - mapped.room(pattern.pid()).orElseThrow();
+      limit(pattern.pid(), limit, Long.toString(used + (40L << 20)));
+      for (GpuCheckpoints each : List.of(none, alone)) {
+        FixAndRetryException e =
+            assertReason(
+                FixAndRetryException.class,
+                FixAndRetryException.Reason.HOST_MEMORY,
+                () -> each.process(pattern.pid()).suspend());
+        assertTrue(e.getMessage().contains("(prlimit --pid " + pattern.pid()), e.getMessage());
+        assertEquals(ProcessState.RUNNING, each.inspect(pattern.pid()).state());
+      }
+      assertTrue(
+          none.doctor(pattern.pid()).findings().stream()
+              .filter(finding -> finding.severity() == Finding.Severity.PROBLEM)
+              .map(Finding::subject)
+              .toList()
+              .contains("memory limit"));
+      if (mapped == ProcLimit.ADDRESS_SPACE) {
+        assertReason(
+            FixAndRetryException.class,
+            FixAndRetryException.Reason.HOST_MEMORY,
+            () -> pool.process(pattern.pid()).suspend());
+      }
+      limit(pattern.pid(), limit, "unlimited");
+      none.process(pattern.pid()).suspend().resume();
+      assertEquals(WHOLE, pattern.verify());
+    }
+  }
+
+  private static void limit(long pid, String name, String bytes) {
+    try {
+      Process prlimit =
+          new ProcessBuilder(
+                  "prlimit", "--pid", Long.toString(pid), "--" + name + "=" + bytes + ":")
+              .inheritIO()
+              .start();
+      assertEquals(0, prlimit.waitFor());
+    } catch (IOException | InterruptedException e) {
+      throw new IllegalStateException(e);
     }
   }
 

@@ -2,6 +2,7 @@ package dev.gpuprocess.internal.doctor;
 
 import dev.gpuprocess.cuda.GpuMap;
 import dev.gpuprocess.internal.context.EngineContext;
+import dev.gpuprocess.internal.engine.AddressSpaceCheck;
 import dev.gpuprocess.internal.engine.HostMemoryCheck;
 import dev.gpuprocess.internal.memory.DriverHook;
 import dev.gpuprocess.internal.reservation.GpuMemoryCheck;
@@ -76,7 +77,15 @@ final class MemoryCheckup {
       return;
     }
     checkup.ok("GPU memory", "it holds " + held);
-    if (!isPrepared(bytes)) {
+    boolean isPrepared = isPrepared(bytes);
+    AddressSpaceCheck.obstacle(process.pid(), bytes, isPrepared)
+        .ifPresent(
+            why ->
+                checkup.problem(
+                    "memory limit",
+                    why + ": a suspend is refused",
+                    AddressSpaceCheck.cure(process.pid())));
+    if (!isPrepared) {
       HostMemoryCheck.obstacle(Map.of(process, bytes))
           .ifPresent(
               why ->

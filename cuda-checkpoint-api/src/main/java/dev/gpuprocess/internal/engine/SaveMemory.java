@@ -89,6 +89,8 @@ final class SaveMemory implements AutoCloseable {
     Map<ProcessIdentity, Long> own = new LinkedHashMap<>();
     held.forEach(
         (process, bytes) -> {
+          AddressSpaceCheck.require(
+              process.pid(), bytes, prepared.containsKey(process), operation.failure(null, null));
           if (!prepared.containsKey(process) || isUnhookable(process.identity, bytes)) {
             own.put(process.identity, bytes);
           }
@@ -140,6 +142,11 @@ final class SaveMemory implements AutoCloseable {
     // Without the hook the driver does not use the prepared memory.
     Runnable alone =
         () -> {
+          AddressSpaceCheck.require(
+              process.pid(),
+              process.held().bytes(),
+              false,
+              member.failure(null, ProcessState.LOCKED));
           HostMemoryCheck.require(
               Map.of(process.identity, process.held().bytes()),
               missing,
