@@ -99,14 +99,13 @@ static void stop_child(void) {
   may(waitid(P_PID, stopped, &info, WSTOPPED | WNOWAIT));
 }
 static void tell_stopped(void) {
-  char path[64];
-  snprintf(path, sizeof path, "/proc/%d/stat", stopped);
-  for (int left = 10000; left > 0; left--) {
-    const char *line = first_line(path), *name = strrchr(line, ')');
-    if (name && name[2] == 'T') break;
-    if (left == 1) tell("not stopped: %s", line);
-    pause_shortly();
+  /* Not from /proc, which may be that of another pid namespace. */
+  siginfo_t info = {0};
+  for (int left = 10000; info.si_pid == 0 && left > 0; left--) {
+    may(waitid(P_PID, stopped, &info, WSTOPPED | WNOHANG | WNOWAIT));
+    if (info.si_pid == 0) pause_shortly();
   }
+  tell("stopped %d", info.si_pid == stopped && info.si_code == CLD_STOPPED);
 }
 
 static char *stack;

@@ -55,9 +55,17 @@ record Difference(List<String> before, List<String> after) {
     return isCovered(before, losses) && isCovered(after, losses);
   }
 
-  private static boolean isCovered(List<String> lines, List<String> losses) {
+  private boolean isCovered(List<String> lines, List<String> losses) {
     return lines.stream()
-        .allMatch(line -> name(line).filter(each -> losses.contains(each.text())).isPresent());
+        .allMatch(
+            line ->
+                name(line).filter(each -> losses.contains(each.text())).isPresent()
+                    || (losses.contains(Attribute.LANDLOCK.text()) && wasForbidden(line)));
+  }
+
+  /** Returns whether a line is about what the process was forbidden before, as by Landlock. */
+  private boolean wasForbidden(String line) {
+    return before.contains(line.substring(0, line.lastIndexOf(' ') + 1) + "EACCES");
   }
 
   private static Optional<Attribute> name(String line) {
