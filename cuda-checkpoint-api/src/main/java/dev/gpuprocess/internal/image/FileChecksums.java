@@ -60,7 +60,8 @@ public final class FileChecksums {
   }
 
   /**
-   * Reads a large file, and copies it if there is a target.
+   * Reads a large file, and copies it if there is a target, without the zeros if that is on a disk
+   * and was reserved.
    *
    * @param path the path of the file in an image
    * @param bytes its size
@@ -106,7 +107,7 @@ public final class FileChecksums {
         from.read(buffer, count, at);
         sum.add(buffer.first(count));
         if (to != null) {
-          to.write(buffer, count, at);
+          to.writeContent(buffer, count, at);
         }
       }
     } finally {

@@ -15,6 +15,8 @@ public record AlignedBuffer(ByteBuffer bytes, long address) {
   /** An alignment that every file system and disk accepts. */
   static final int ALIGNMENT = 4096;
 
+  private static final ByteBuffer ZEROS = ByteBuffer.allocate(64 << 10).asReadOnlyBuffer();
+
   /**
    * Allocates direct memory, which the garbage collector frees.
    *
@@ -36,5 +38,17 @@ public record AlignedBuffer(ByteBuffer bytes, long address) {
   /** Returns the first bytes, from position 0. */
   public ByteBuffer first(int count) {
     return bytes.clear().limit(count);
+  }
+
+  /** Returns whether the first bytes are zero. Looks no further than the first that is not. */
+  boolean isZero(int count) {
+    ByteBuffer first = first(count);
+    for (int at = 0; at < count; at += ZEROS.capacity()) {
+      int part = Math.min(ZEROS.capacity(), count - at);
+      if (first.slice(at, part).mismatch(ZEROS.slice(0, part)) >= 0) {
+        return false;
+      }
+    }
+    return true;
   }
 }

@@ -20,6 +20,8 @@ public final class BlockFile implements AutoCloseable {
   private static final LibcFunctions LIBRARY = Libc.LIBRARY;
   private static final int PRIVATE = 0600;
   private static final int RWF_NOWAIT = 8;
+  private static final int FALLOC_FL_KEEP_SIZE = 1;
+  private static final int FALLOC_FL_PUNCH_HOLE = 2;
 
   /** The target of reads whose content is ignored. */
   private static final AlignedBuffer PROBE = AlignedBuffer.allocate(AlignedBuffer.ALIGNMENT);
@@ -40,6 +42,10 @@ public final class BlockFile implements AutoCloseable {
   private boolean released;
 
   private volatile boolean direct;
+
+  /** Whether the file has its length and its space on the disk, so that it may have holes. */
+  private volatile boolean reserved;
+
   private volatile @Nullable FileWindow window;
 
   private BlockFile(Path path, int descriptor, FileSystemStatus status, boolean direct) {
@@ -152,6 +158,7 @@ public final class BlockFile implements AutoCloseable {
         throw Libc.failed(path, "cannot be made " + (bytes >> 20) + " MiB long", errno);
       }
     }
+    reserved = true;
   }
 
   /**
@@ -184,6 +191,32 @@ public final class BlockFile implements AutoCloseable {
       writeAll(from, count, offset);
     } finally {
       Reference.reachabilityFence(from);
+      endUse();
+    }
+  }
+
+  /**
+   * Writes a block, unless it is zero and can be a hole: on a disk, after {@link #reserve}. A hole
+   * takes no space there, and no time to write or read. In memory zeros are written, since who
+   * reads a hole there needs memory for it at that time.
+   *
+   * @param from as for {@link #write}
+   * @throws FileSystemException when it cannot be written; its reason says whether the disk is full
+   */
+  public void writeContent(AlignedBuffer from, int count, long offset) throws FileSystemException {
+    if (!reserved || !from.isZero(count) || !punch(count, offset)) {
+      write(from, count, offset);
+    }
+  }
+
+  /** Makes a part of the file a hole, whatever it was; false if that cannot be done. */
+  private boolean punch(int count, long offset) throws FileSystemException {
+    use();
+    try {
+      return LIBRARY.fallocate(
+              descriptor, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, count)
+          == 0;
+    } finally {
       endUse();
     }
   }
