@@ -39,6 +39,11 @@ abstract class CliCommand {
     return new Attribute[0];
   }
 
+  /** Returns whether the GPU memory that the command takes off a GPU goes into save files. */
+  boolean usesSaveFiles() {
+    return true;
+  }
+
   /** Returns the process whose state is printed when the command fails. */
   OptionalLong subject() {
     return OptionalLong.empty();

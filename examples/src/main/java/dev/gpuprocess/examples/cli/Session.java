@@ -5,6 +5,7 @@ import dev.gpuprocess.GpuProcess;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.CriuOptions;
+import dev.gpuprocess.options.HostMemory;
 import java.io.PrintStream;
 import java.time.Duration;
 import java.util.LinkedHashMap;
@@ -124,6 +125,9 @@ final class Session {
     if (known == null) {
       GpuCheckpoints standard = source.get();
       known = standard.toBuilder().criuOptions(criu).allowLoss(command.allowedLosses()).build();
+      if (!command.usesSaveFiles()) {
+        known = known.toBuilder().hostMemory(HostMemory.none()).build();
+      }
       if (progress.isShown()) {
         known = known.toBuilder().listener(progress).build();
       }

@@ -123,6 +123,14 @@ final class Transitions {
       name = "checkpoint",
       description = "Move the GPU memory of a locked process to the host.")
   static final class Checkpoint extends Transition {
+
+    @Mixin private final SaveArguments save = new SaveArguments();
+
+    @Override
+    boolean usesSaveFiles() {
+      return save.usesSaveFiles();
+    }
+
     @Override
     GpuProcess apply(Session session, GpuProcess process) {
       if (process instanceof LockedProcess locked) {
@@ -164,6 +172,14 @@ final class Transitions {
   /** {@code suspend}. */
   @Command(name = "suspend", description = "Free the GPU: lock and checkpoint as one operation.")
   static final class Suspend extends LockingTransition {
+
+    @Mixin private final SaveArguments save = new SaveArguments();
+
+    @Override
+    boolean usesSaveFiles() {
+      return save.usesSaveFiles();
+    }
+
     @Override
     GpuProcess apply(Session session, GpuProcess process) {
       if (process instanceof RunningProcess running) {
@@ -194,6 +210,13 @@ final class Transitions {
   static final class Toggle extends LockingTransition {
 
     @Mixin private final ResumeArguments resume = new ResumeArguments();
+
+    @Mixin private final SaveArguments save = new SaveArguments();
+
+    @Override
+    boolean usesSaveFiles() {
+      return save.usesSaveFiles();
+    }
 
     @Override
     GpuProcess apply(Session session, GpuProcess process) {

@@ -1,0 +1,119 @@
+package dev.gpuprocess.examples.cli;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assumptions.assumeTrue;
+
+import com.google.gson.JsonElement;
+import com.google.gson.JsonParser;
+import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.contract.RequiresCriu;
+import dev.gpuprocess.contract.RequiresRoot;
+import dev.gpuprocess.fixtures.Command;
+import dev.gpuprocess.fixtures.Pattern;
+import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.fixtures.SimulatedGpu;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/** The criu command alone dumps and restores a process that a command took off its GPU. */
+@RequiresRoot("traces other processes and runs CRIU's command")
+@SimulatedGpu
+class PlainCriuTest {
+
+  /** More than the size from which copies are divided among threads, and GPU memory is in files. */
+  private static final int MIB = 300;
+
+  private static final String WHOLE = "ok %s bytes".formatted((long) MIB << 20);
+
+  private static final Duration PATIENCE = Duration.ofMinutes(3);
+
+  @TempDir private Path images;
+
+  private final GpuCheckpoints machine;
+  private final Pattern process;
+
+  PlainCriuTest(GpuCheckpoints machine, SimulatedDriver driver) {
+    this.machine = machine;
+    this.process = driver.start(Pattern.launch(MIB).notOurChild());
+  }
+
+  /** Runs one command; the first word may be the name of another program. */
+  private Call call(String command) {
+    List<Object> words = new ArrayList<>(List.of(command.formatted(process.pid()).split(" ")));
+    return CompatibleForms.NAMES.contains(words.get(0))
+        ? Call.as((String) words.remove(0), machine, words.toArray())
+        : Call.of(machine, words.toArray());
+  }
+
+  private void criu(String verb, Object... more) {
+    List<String> words =
+        new ArrayList<>(
+            List.of(
+                System.getenv("GPUPROCESS_CRIU"),
+                verb,
+                "--no-default-config",
+                "--log-file",
+                verb + ".log"));
+    words.addAll(List.of("--images-dir", images.toString()));
+    words.addAll(Call.words(more));
+    Command.of(words).succeed(PATIENCE);
+  }
+
+  @ParameterizedTest
+  @ValueSource(
+      strings = {
+        "suspend %s",
+        "lock %s; checkpoint %s",
+        "cuda-checkpoint --toggle --pid %s",
+        "cu_check lock %s; cu_check checkpoint %s"
+      })
+  @RequiresCriu
+  void dumpsAndRestoresWhatWasTakenOffItsGpu(String commands) {
+    assumeTrue(System.getenv("GPUPROCESS_CRIU") != null, "no CRIU was named");
+    for (String each : commands.split("; ")) {
+      Call call = call(each);
+      assertEquals(0, call.code(), call::toString);
+    }
+    criu("dump", "--tree", process.pid());
+    assertTrue(process.awaitExit(PATIENCE), "the process ends with its dump");
+    criu("restore", "--restore-detached");
+    Call resumed = call("resume %s");
+    assertEquals(0, resumed.code(), resumed::toString);
+    assertEquals(WHOLE, process.verify());
+  }
+
+  @ParameterizedTest
+  @ValueSource(strings = {"suspend", "toggle", "checkpoint"})
+  void saveFilesAreAnOption(String command) {
+    assertEquals(List.of(), preparations(command));
+    assertEquals(List.of("prepare"), preparations(command + " --save-files"));
+    assertEquals(WHOLE, process.verify());
+  }
+
+  /** Returns the steps of a command in which host memory was taken. */
+  private List<String> preparations(String command) {
+    if (command.startsWith("checkpoint")) {
+      assertEquals(0, call("lock %s").code());
+    }
+    Call call = call(command + " %s --json");
+    assertEquals(0, call.code(), call::toString);
+    List<String> steps =
+        JsonParser.parseString(call.out())
+            .getAsJsonObject()
+            .getAsJsonArray("steps")
+            .asList()
+            .stream()
+            .map(JsonElement::getAsJsonObject)
+            .map(step -> step.get("name").getAsString())
+            .filter("prepare"::equals)
+            .toList();
+    assertEquals(0, call("resume %s").code());
+    return steps;
+  }
+}
