@@ -147,10 +147,11 @@ final class Output {
     if (value instanceof Map<?, ?> map) {
       return sum(map, record.get(name + "Known"));
     }
-    if (value instanceof Collection<?> all) {
-      return printable(all.stream().map(String::valueOf).collect(Collectors.joining(" ")));
-    }
-    return printable(value.toString()).replace('\n', ' ');
+    String all =
+        value instanceof Collection<?> words
+            ? words.stream().map(String::valueOf).collect(Collectors.joining(" "))
+            : value.toString();
+    return printable(all).replace('\n', ' ');
   }
 
   /** Returns the sum of some sizes, of which all are known, some, or it is not known how many. */

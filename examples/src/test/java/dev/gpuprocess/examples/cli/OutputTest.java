@@ -46,6 +46,23 @@ class OutputTest {
     assertEquals(List.of("PID  GPU MEMORY  GPUS", "7    -           GPU-1 GPU-2"), lines());
   }
 
+  /** A process chooses its arguments, and could else print lines of its own. */
+  @Test
+  void aRecordIsOneLine() {
+    Map<String, @Nullable Object> value = new LinkedHashMap<>();
+    value.put("command", List.of("python", "-c", "a\n8  ROOT"));
+    value.put("label", "b\n9");
+    output.table(List.of(value), "command", "label");
+    output.details(value);
+    assertEquals(
+        List.of(
+            "COMMAND              LABEL",
+            "python -c a 8  ROOT  b 9",
+            "COMMAND  python -c a 8  ROOT",
+            "LABEL    b 9"),
+        lines());
+  }
+
   @Test
   void gpuMemoryThatIsNotKnownIsNotNone() {
     Map<String, @Nullable Object> unknown = new LinkedHashMap<>();
