@@ -104,13 +104,16 @@ public final class LaunchedRestore {
   /** Ends the restore: the process runs, if it has not exited already. */
   public void restored() {
     Lifetime begun = Objects.requireNonNull(next, "a driver calls postRestore");
-    if (launched == null) {
-      launched =
-          LaunchedRoot.restored(isolated, survivesExit, limit, journal, dumped, begun, watcher);
-    } else {
-      launched.begin(begun, watcher);
+    try {
+      if (launched == null) {
+        launched =
+            LaunchedRoot.restored(isolated, survivesExit, limit, journal, dumped, begun, watcher);
+      } else {
+        launched.begin(begun, watcher);
+      }
+    } finally {
+      LaunchedRoot.endRestore(begun.root.pid());
     }
-    LaunchedRoot.endRestore(begun.root.pid());
   }
 
   /**
@@ -129,8 +132,8 @@ public final class LaunchedRestore {
         launched.notRestored();
       }
       if (begun != null) {
-        begun.discard();
         LaunchedRoot.endRestore(begun.root.pid());
+        begun.discard();
       }
     } catch (IOException | RuntimeException | Error e) {
       why.addSuppressed(e);
