@@ -9,6 +9,7 @@ import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.FixAndRetryException;
+import dev.gpuprocess.fixtures.Command;
 import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.fixtures.SimulatedGpu;
@@ -47,24 +48,13 @@ record HostMemoryLimitTest(SimulatedDriver machine, GpuCheckpoints checkpoints) 
       group.add(pattern.pid());
       group.limit(40L << 20);
       for (GpuCheckpoints each : List.of(none, alone)) {
-        FixAndRetryException e =
-            assertReason(
-                FixAndRetryException.class,
-                FixAndRetryException.Reason.HOST_MEMORY,
-                () -> each.process(pattern.pid()).suspend());
-        assertTrue(e.getMessage().contains(group.directory().toString()), e.getMessage());
-        assertEquals(ProcessState.RUNNING, each.inspect(pattern.pid()).state());
+        assertRefused(each, pattern, group.directory().toString());
       }
       LockedProcess locked = none.process(pattern.pid()).lock(Duration.ofMinutes(3));
       assertReason(
           FixAndRetryException.class, FixAndRetryException.Reason.HOST_MEMORY, locked::checkpoint);
       ((LockedProcess) none.inspect(pattern.pid())).unlock();
-      assertTrue(
-          none.doctor(pattern.pid()).findings().stream()
-              .filter(finding -> finding.severity() == Finding.Severity.PROBLEM)
-              .map(Finding::subject)
-              .toList()
-              .contains("memory limit"));
+      assertDoctorWarns(none, pattern);
       // Memory of the pool is charged to this JVM.
       GpuCheckpoints pool = checkpoints.toBuilder().hostMemory(HostMemory.in(TMPFS)).build();
       CheckpointedProcess suspended = pool.process(pattern.pid()).suspend();
@@ -89,25 +79,11 @@ record HostMemoryLimitTest(SimulatedDriver machine, GpuCheckpoints checkpoints) 
       long used = HUGE - mapped.room(pattern.pid()).orElseThrow();
       limit(pattern.pid(), limit, Long.toString(used + (40L << 20)));
       for (GpuCheckpoints each : List.of(none, alone)) {
-        FixAndRetryException e =
-            assertReason(
-                FixAndRetryException.class,
-                FixAndRetryException.Reason.HOST_MEMORY,
-                () -> each.process(pattern.pid()).suspend());
-        assertTrue(e.getMessage().contains("(prlimit --pid " + pattern.pid()), e.getMessage());
-        assertEquals(ProcessState.RUNNING, each.inspect(pattern.pid()).state());
+        assertRefused(each, pattern, "(prlimit --pid " + pattern.pid());
       }
-      assertTrue(
-          none.doctor(pattern.pid()).findings().stream()
-              .filter(finding -> finding.severity() == Finding.Severity.PROBLEM)
-              .map(Finding::subject)
-              .toList()
-              .contains("memory limit"));
+      assertDoctorWarns(none, pattern);
       if (mapped == ProcLimit.ADDRESS_SPACE) {
-        assertReason(
-            FixAndRetryException.class,
-            FixAndRetryException.Reason.HOST_MEMORY,
-            () -> pool.process(pattern.pid()).suspend());
+        assertRefused(pool, pattern, "(prlimit --pid " + pattern.pid());
       }
       limit(pattern.pid(), limit, "unlimited");
       none.process(pattern.pid()).suspend().resume();
@@ -116,16 +92,26 @@ record HostMemoryLimitTest(SimulatedDriver machine, GpuCheckpoints checkpoints) 
   }
 
   private static void limit(long pid, String name, String bytes) {
-    try {
-      Process prlimit =
-          new ProcessBuilder(
-                  "prlimit", "--pid", Long.toString(pid), "--" + name + "=" + bytes + ":")
-              .inheritIO()
-              .start();
-      assertEquals(0, prlimit.waitFor());
-    } catch (IOException | InterruptedException e) {
-      throw new IllegalStateException(e);
-    }
+    Command.of("prlimit", "--pid", Long.toString(pid), "--" + name + "=" + bytes + ":").succeed();
+  }
+
+  private static void assertRefused(GpuCheckpoints controller, Pattern pattern, String cause) {
+    FixAndRetryException e =
+        assertReason(
+            FixAndRetryException.class,
+            FixAndRetryException.Reason.HOST_MEMORY,
+            () -> controller.process(pattern.pid()).suspend());
+    assertTrue(e.getMessage().contains(cause), e.getMessage());
+    assertEquals(ProcessState.RUNNING, controller.inspect(pattern.pid()).state());
+  }
+
+  private static void assertDoctorWarns(GpuCheckpoints controller, Pattern pattern) {
+    assertTrue(
+        controller.doctor(pattern.pid()).findings().stream()
+            .filter(finding -> finding.severity() == Finding.Severity.PROBLEM)
+            .map(Finding::subject)
+            .toList()
+            .contains("memory limit"));
   }
 
   @Test

@@ -2,6 +2,7 @@ package dev.gpuprocess.internal.engine;
 
 import dev.gpuprocess.cuda.GpuReading;
 import dev.gpuprocess.cuda.ProcessState;
+import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.linux.NamelessFile;
 import dev.gpuprocess.internal.memory.DividedCopy;
@@ -86,16 +87,17 @@ final class SaveMemory implements AutoCloseable {
   }
 
   private void requireRoom(Map<TrackedProcess, Long> held, TreeOperation operation) {
+    Failure failure = operation.failure(null, null);
     Map<ProcessIdentity, Long> own = new LinkedHashMap<>();
     held.forEach(
         (process, bytes) -> {
-          AddressSpaceCheck.require(
-              process.pid(), bytes, prepared.containsKey(process), operation.failure(null, null));
-          if (!prepared.containsKey(process) || isUnhookable(process.identity, bytes)) {
+          boolean isPrepared = prepared.containsKey(process);
+          AddressSpaceCheck.require(process.pid(), bytes, isPrepared, failure);
+          if (!isPrepared || isUnhookable(process.identity, bytes)) {
             own.put(process.identity, bytes);
           }
         });
-    HostMemoryCheck.require(own, missing, operation.failure(null, null));
+    HostMemoryCheck.require(own, missing, failure);
   }
 
   /** A hook is looked for only if it matters, since that takes milliseconds. */
@@ -142,15 +144,10 @@ final class SaveMemory implements AutoCloseable {
     // Without the hook the driver does not use the prepared memory.
     Runnable alone =
         () -> {
-          AddressSpaceCheck.require(
-              process.pid(),
-              process.held().bytes(),
-              false,
-              member.failure(null, ProcessState.LOCKED));
-          HostMemoryCheck.require(
-              Map.of(process.identity, process.held().bytes()),
-              missing,
-              member.failure(null, ProcessState.LOCKED));
+          Failure failure = member.failure(null, ProcessState.LOCKED);
+          long bytes = process.held().bytes();
+          AddressSpaceCheck.require(process.pid(), bytes, false, failure);
+          HostMemoryCheck.require(Map.of(process.identity, bytes), missing, failure);
           checkpoint.run();
         };
     String note =

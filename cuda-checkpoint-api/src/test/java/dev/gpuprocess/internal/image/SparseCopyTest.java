@@ -5,13 +5,13 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assumptions.assumeFalse;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
+import dev.gpuprocess.fixtures.Command;
 import dev.gpuprocess.internal.linux.BlockFile;
 import dev.gpuprocess.internal.linux.IoExecutor;
 import dev.gpuprocess.internal.manifest.Checksum;
 import dev.gpuprocess.internal.manifest.ChecksummedFile;
 import dev.gpuprocess.internal.time.WorkLimit;
 import java.io.IOException;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -63,26 +63,21 @@ class SparseCopyTest {
     assertEquals(new ChecksummedFile(PATH, Files.size(source), Checksum.CRC32C, sums), copied);
   }
 
-  private static String run(String... command) throws IOException, InterruptedException {
-    Process program = new ProcessBuilder(command).redirectErrorStream(true).start();
-    String text = new String(program.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
-    return program.waitFor() == 0 ? text.strip() : "failed: " + text;
+  private static long allocated(Path file) {
+    return Long.parseLong(Command.of("stat", "-c", "%b", file.toString()).succeed().strip()) * 512;
   }
 
-  private static long allocated(Path file) throws IOException, InterruptedException {
-    return Long.parseLong(run("stat", "-c", "%b", file.toString())) * 512;
-  }
-
-  private void assumeHoles() throws IOException, InterruptedException {
+  private void assumeHoles() throws IOException {
     Path probe = directory.resolve("probe");
     try (BlockFile file = BlockFile.create(probe, true)) {
       assumeFalse(file.isInMemory(), "the directory for temporary files is in memory");
       file.reserve(MIB);
     }
     assumeTrue(allocated(probe) >= MIB, "no space is reserved here");
-    String punched =
-        run("fallocate", "-p", "-o", "0", "-l", Integer.toString(MIB), probe.toString());
-    assumeTrue(punched.isEmpty(), "no holes here: " + punched);
+    Command.Ended punched =
+        Command.of("fallocate", "-p", "-o", "0", "-l", Integer.toString(MIB), probe.toString())
+            .run();
+    assumeTrue(punched.exit() == 0, "no holes here: " + punched.printed());
     assumeTrue(allocated(probe) < MIB, "holes take space here");
   }
 
@@ -155,7 +150,7 @@ class SparseCopyTest {
   }
 
   @Test
-  void zerosTakeNoSpaceOnADisk() throws IOException, InterruptedException {
+  void zerosTakeNoSpaceOnADisk() throws IOException {
     assumeHoles();
     byte[] content = new byte[32 * MIB];
     byte[] dense = new byte[2 * MIB];
