@@ -8,8 +8,11 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
+import java.util.regex.MatchResult;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
@@ -39,6 +42,11 @@ class DocumentationTest {
 
   /** A link within the repository, without the heading. */
   private static final Pattern LINK = Pattern.compile("]\\((?!https?:)([^)#\\s]+)[^)]*\\)");
+
+  /** A row of a table of reports, and a test in it. */
+  private static final Pattern REPORT = Pattern.compile("^\\| ([HML]?\\d|LOW)");
+
+  private static final Pattern NAMED_TEST = Pattern.compile("`(\\w+)#(\\w+)`");
 
   private static final Pattern JAVADOC_BLOCK =
       Pattern.compile("<pre>\\{@code\\n(.*?)\\n *\\* }</pre>", Pattern.DOTALL);
@@ -103,6 +111,32 @@ class DocumentationTest {
     assertTrue(walk.size() > 10 && walk.size() <= 15, walk.toString());
     walk.removeAll(classes);
     assertEquals(List.of(), walk, "classes of docs/dev/architecture.md that do not exist");
+  }
+
+  @Test
+  void rowsOfPublicReportsNameExistingTests() throws IOException {
+    Map<String, String> sources = new HashMap<>();
+    for (Path source : files(ROOT, "Test.java")) {
+      String name = source.getFileName().toString().replace(".java", "");
+      sources.merge(name, Files.readString(source), String::concat);
+    }
+    List<String> missing = new ArrayList<>();
+    int rows = 0;
+    for (String line : Files.readAllLines(ROOT.resolve("docs/dev/public-reports.md"))) {
+      if (!REPORT.matcher(line).find()) {
+        continue;
+      }
+      rows++;
+      List<MatchResult> tests = NAMED_TEST.matcher(line).results().toList();
+      assertFalse(tests.isEmpty(), "no test in: " + line);
+      for (MatchResult test : tests) {
+        if (!sources.getOrDefault(test.group(1), "").contains("void " + test.group(2) + "(")) {
+          missing.add(test.group());
+        }
+      }
+    }
+    assertTrue(rows > 60, rows + " rows");
+    assertEquals(List.of(), missing, "tests of docs/dev/public-reports.md that do not exist");
   }
 
   @Test
