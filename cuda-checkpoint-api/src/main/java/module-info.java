@@ -23,6 +23,7 @@ module dev.gpuprocess {
   exports dev.gpuprocess.error;
   exports dev.gpuprocess.options;
   exports dev.gpuprocess.report;
+  exports dev.gpuprocess.slot;
   exports dev.gpuprocess.spi;
   // What the modules of this library share and users do not see.
   exports dev.gpuprocess.internal.launch to

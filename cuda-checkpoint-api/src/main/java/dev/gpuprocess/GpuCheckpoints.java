@@ -296,19 +296,6 @@ public final class GpuCheckpoints {
   }
 
   /**
-   * Starts the description of a slot, in which processes take turns on GPUs.
-   *
-   * @param name names the queue in the {@linkplain #stateDirectory() state directory}: letters,
-   *     digits, dots, hyphens and underscores
-   * @return a builder
-   * @throws IllegalArgumentException when it has other characters, or is longer than 100
-   * @see GpuSlot
-   */
-  public GpuSlot.Builder slot(String name) {
-    return new GpuSlot.Builder(this, name);
-  }
-
-  /**
    * Takes a running process that uses AMD GPUs.
    *
    * @param rootPid the root of the tree, which need not use the GPU itself
@@ -375,7 +362,7 @@ public final class GpuCheckpoints {
    */
   public LaunchedProcess launch(LaunchOptions options, SnapshotPlan plan) {
     plan.place().requireFor(context);
-    plan.place().make();
+    plan.place().create();
     RequestChannel channel = LaunchedRoot.requests(options);
     LaunchedProcess job = new LaunchedProcess(this, LaunchedRoot.launch(options, channel, context));
     try {
@@ -483,6 +470,15 @@ public final class GpuCheckpoints {
    */
   public Path stateDirectory() {
     return context.state().path();
+  }
+
+  /**
+   * How long the verbs of these settings wait.
+   *
+   * @return the limits of calls, locks, transfers and waits for memory
+   */
+  public Timeouts timeouts() {
+    return context.timeouts();
   }
 
   EngineContext context() {

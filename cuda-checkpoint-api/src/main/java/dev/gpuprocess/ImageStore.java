@@ -196,7 +196,7 @@ public final class ImageStore {
       return here.get();
     }
     images.requireNoImage("fetch", 0);
-    make();
+    create();
     try {
       ImageDirectory made =
           ProcessImage.copied(context, source, target, "fetch", cancellation).directory();
@@ -449,7 +449,25 @@ public final class ImageStore {
    * @see #dump(RunningProcess, DumpOptions)
    */
   public ProcessImage dump(CheckpointedProcess process, DumpOptions options) {
+    return dump(process, options, image -> {});
+  }
+
+  /**
+   * Writes a suspended process to disk as the next image of this store, for a program that records
+   * where its processes are: it learns the directory while the process is still there.
+   *
+   * @param process of the same settings as this store
+   * @param options how to dump
+   * @param named is handed the directory of the image, by this thread, before anything is written
+   *     or touched. What it throws ends the dump, and the process stays suspended
+   * @return the image
+   * @throws dev.gpuprocess.error.GpuCheckpointException as {@link #dump(CheckpointedProcess,
+   *     DumpOptions)}
+   * @throws IllegalArgumentException when the process is of settings with another image key
+   */
+  public ProcessImage dump(CheckpointedProcess process, DumpOptions options, Consumer<Path> named) {
     ImageNaming.Place place = placeFor(process);
+    named.accept(place.directory());
     return noted(process.dump(place.directory(), options, InstantSource.fixed(place.created())));
   }
 
@@ -485,7 +503,7 @@ public final class ImageStore {
 
   private ImageNaming.Place placeFor(LiveProcess process) {
     requireFor(process.self.tree().context);
-    make();
+    create();
     return next(process.self.tree().root.pid());
   }
 
@@ -522,7 +540,13 @@ public final class ImageStore {
    * @throws ImageException with reason DIRECTORY when it cannot be made
    * @throws ImageException with reason DISK_FULL when the file system is full
    */
-  void make() {
+  /**
+   * Creates the directory, with those above it, unless it exists. Dumps, snapshots and fetches do
+   * the same; a program that wants to know early that no image can be kept here calls this first.
+   *
+   * @throws ImageException with reason DIRECTORY when the directory cannot be made
+   */
+  public void create() {
     try {
       Path unused = ImagePlace.of(directory().resolve("image"));
     } catch (IOException e) {

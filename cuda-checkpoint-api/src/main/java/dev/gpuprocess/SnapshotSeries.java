@@ -50,7 +50,7 @@ final class SnapshotSeries implements Repetition.Work {
   void requirePossible() {
     plan.place().requireFor(subject.context());
     StateHandle now = subject.running();
-    plan.place().make();
+    plan.place().create();
     Path first = plan.place().next(subject.root().pid()).directory();
     RunningDump.requirePossible(now, first, plan.options());
   }

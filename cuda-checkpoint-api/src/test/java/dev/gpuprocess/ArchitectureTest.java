@@ -1,5 +1,7 @@
 package dev.gpuprocess;
 
+import static com.tngtech.archunit.core.domain.JavaClass.Predicates.resideInAPackage;
+import static com.tngtech.archunit.core.domain.JavaClass.Predicates.resideOutsideOfPackages;
 import static com.tngtech.archunit.lang.syntax.ArchRuleDefinition.noClasses;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
@@ -28,6 +30,7 @@ class ArchitectureTest {
           "dev.gpuprocess.internal.time to dev.gpuprocess.criu",
           "dev.gpuprocess.options",
           "dev.gpuprocess.report",
+          "dev.gpuprocess.slot",
           "dev.gpuprocess.spi");
 
   private static final House HOUSE = House.of("cuda-checkpoint-api", GpuProcess.class);
@@ -71,6 +74,37 @@ class ArchitectureTest {
         .should()
         .dependOnClassesThat()
         .resideInAPackage("dev.gpuprocess")
+        .check(HOUSE.classes());
+  }
+
+  /** A slot is a program that uses the states, as others could write one. */
+  @Test
+  void nothingKnowsSlots() {
+    noClasses()
+        .that()
+        .resideOutsideOfPackage("dev.gpuprocess.slot")
+        .should()
+        .dependOnClassesThat()
+        .resideInAPackage("dev.gpuprocess.slot")
+        .check(HOUSE.classes());
+  }
+
+  @Test
+  void slotsUseTheStatesAndTheJournal() {
+    noClasses()
+        .that()
+        .resideInAPackage("dev.gpuprocess.slot")
+        .should()
+        .dependOnClassesThat(
+            resideInAPackage("dev.gpuprocess.internal..")
+                .and(
+                    resideOutsideOfPackages(
+                        "dev.gpuprocess.internal.call",
+                        "dev.gpuprocess.internal.linux",
+                        "dev.gpuprocess.internal.proc",
+                        "dev.gpuprocess.internal.state",
+                        "dev.gpuprocess.internal.text",
+                        "dev.gpuprocess.internal.time")))
         .check(HOUSE.classes());
   }
 

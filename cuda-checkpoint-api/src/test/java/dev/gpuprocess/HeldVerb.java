@@ -7,7 +7,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.function.Consumer;
 
 /** A verb on a thread of its own that stops after its first lock until it is released. */
-final class HeldVerb implements AutoCloseable {
+public final class HeldVerb implements AutoCloseable {
 
   private final CountDownLatch locked = new CountDownLatch(1);
   private final CountDownLatch gate = new CountDownLatch(1);
@@ -29,7 +29,7 @@ final class HeldVerb implements AutoCloseable {
   }
 
   /** Starts one, and returns when it has locked the process or a member of the job. */
-  static HeldVerb start(GpuCheckpoints checkpoints, Consumer<GpuCheckpoints> verb) {
+  public static HeldVerb start(GpuCheckpoints checkpoints, Consumer<GpuCheckpoints> verb) {
     HeldVerb held = new HeldVerb(checkpoints, verb);
     await(held.locked);
     return held;
@@ -44,7 +44,7 @@ final class HeldVerb implements AutoCloseable {
   }
 
   /** Lets it go on, and waits for its end, however that is. */
-  void letGo() {
+  public void letGo() {
     gate.countDown();
     try {
       running.handle((done, failed) -> failed).get();

@@ -7,7 +7,6 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
-import dev.gpuprocess.GpuSlot;
 import dev.gpuprocess.ImageStore;
 import dev.gpuprocess.PoisonedProcessException;
 import dev.gpuprocess.contract.RequiresCriu;
@@ -20,10 +19,11 @@ import dev.gpuprocess.fixtures.SimulatedGpu;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.options.Timeouts;
-import dev.gpuprocess.report.SlotEvent;
-import dev.gpuprocess.report.SlotEvent.Kind;
-import dev.gpuprocess.report.SlotProcess;
-import dev.gpuprocess.report.SlotProcess.Place;
+import dev.gpuprocess.slot.GpuSlot;
+import dev.gpuprocess.slot.SlotEvent;
+import dev.gpuprocess.slot.SlotEvent.Kind;
+import dev.gpuprocess.slot.SlotProcess;
+import dev.gpuprocess.slot.SlotProcess.Place;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -66,10 +66,9 @@ class SlotOnDiskTest {
   }
 
   private GpuSlot open(long budget) {
-    return checkpoints
-        .slot("main")
+    return GpuSlot.named("main", checkpoints)
         .quantum(HOUR)
-        .hostMemory(budget, store())
+        .hostMemory(budget, store().directory())
         .listener(events::add)
         .open();
   }
@@ -175,10 +174,9 @@ class SlotOnDiskTest {
       GpuCheckpoints checkpoints =
           GpuCheckpoints.builder().cuda(Path.of(args[0])).stateDirectory(Path.of(args[1])).build();
       GpuSlot slot =
-          checkpoints
-              .slot("main")
+          GpuSlot.named("main", checkpoints)
               .quantum(HOUR)
-              .hostMemory(1, checkpoints.store(Path.of(args[2])))
+              .hostMemory(1, Path.of(args[2]))
               .listener(System.out::println)
               .open();
       slot.acquire(Long.parseLong(args[3]));
@@ -236,7 +234,8 @@ class SlotOnDiskTest {
         checkpoints.toBuilder()
             .timeouts(Timeouts.builder().call(Duration.ofSeconds(10)).build())
             .build();
-    try (GpuSlot slot = impatient.slot("main").quantum(HOUR).listener(events::add).open()) {
+    try (GpuSlot slot =
+        GpuSlot.named("main", impatient).quantum(HOUR).listener(events::add).open()) {
       assertFalse(Polling.until(Duration.ofSeconds(12), () -> !Files.isDirectory(image)));
       Signal.send("CONT", restored.pid());
       slot.release(two.pid());

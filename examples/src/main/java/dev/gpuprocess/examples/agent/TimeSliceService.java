@@ -2,7 +2,6 @@ package dev.gpuprocess.examples.agent;
 
 import com.google.protobuf.Timestamp;
 import dev.gpuprocess.GpuCheckpoints;
-import dev.gpuprocess.GpuSlot;
 import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.examples.agent.protocol.timeslice.AcquireRequest;
 import dev.gpuprocess.examples.agent.protocol.timeslice.AcquireResponse;
@@ -15,9 +14,10 @@ import dev.gpuprocess.examples.agent.protocol.timeslice.SnapshotAgentJobState;
 import dev.gpuprocess.examples.agent.protocol.timeslice.YieldRequest;
 import dev.gpuprocess.examples.agent.protocol.timeslice.YieldResponse;
 import dev.gpuprocess.report.ProcessIdentity;
-import dev.gpuprocess.report.SlotEvent;
-import dev.gpuprocess.report.SlotProcess;
-import dev.gpuprocess.report.SlotProcess.Place;
+import dev.gpuprocess.slot.GpuSlot;
+import dev.gpuprocess.slot.SlotEvent;
+import dev.gpuprocess.slot.SlotProcess;
+import dev.gpuprocess.slot.SlotProcess.Place;
 import io.grpc.BindableService;
 import io.grpc.ServerServiceDefinition;
 import io.grpc.Status;
@@ -199,7 +199,8 @@ final class TimeSliceService implements BindableService, AutoCloseable {
     return groups.compute(
         id,
         (name, known) -> {
-          Group group = known == null ? new Group(machine.slot("agent-" + name), metrics) : known;
+          Group group =
+              known == null ? new Group(GpuSlot.named("agent-" + name, machine), metrics) : known;
           group.users++;
           return group;
         });

@@ -1,10 +1,10 @@
 package dev.gpuprocess.examples.cli;
 
-import dev.gpuprocess.GpuSlot;
 import dev.gpuprocess.examples.slot.SlotTimeline;
 import dev.gpuprocess.options.Attribute;
 import dev.gpuprocess.options.CriuOptions;
-import dev.gpuprocess.report.SlotEvent;
+import dev.gpuprocess.slot.GpuSlot;
+import dev.gpuprocess.slot.SlotEvent;
 import java.io.IOException;
 import java.net.SocketException;
 import java.nio.channels.ClosedByInterruptException;
@@ -124,12 +124,12 @@ final class SlotCommand {
     }
 
     private GpuSlot.Builder builder(Session session) {
-      GpuSlot.Builder builder = session.machine().slot(name);
+      GpuSlot.Builder builder = GpuSlot.named(name, session.machine());
       if (quantum != null) {
         builder.quantum(quantum);
       }
       if (disk != null) {
-        builder.hostMemory(disk.hostMemory, session.machine().store(disk.images));
+        builder.hostMemory(disk.hostMemory, disk.images);
       }
       return builder;
     }

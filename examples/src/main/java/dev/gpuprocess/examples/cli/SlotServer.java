@@ -1,8 +1,8 @@
 package dev.gpuprocess.examples.cli;
 
-import dev.gpuprocess.GpuSlot;
 import dev.gpuprocess.options.Cancellation;
-import dev.gpuprocess.report.SlotProcess;
+import dev.gpuprocess.slot.GpuSlot;
+import dev.gpuprocess.slot.SlotProcess;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.channels.ClosedChannelException;

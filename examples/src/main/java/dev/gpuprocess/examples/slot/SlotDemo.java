@@ -1,7 +1,6 @@
 package dev.gpuprocess.examples.slot;
 
 import dev.gpuprocess.GpuCheckpoints;
-import dev.gpuprocess.GpuSlot;
 import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.error.GpuCheckpointException;
@@ -10,7 +9,8 @@ import dev.gpuprocess.examples.demo.Scratch;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.SimulatedDriver;
-import dev.gpuprocess.report.SlotProcess;
+import dev.gpuprocess.slot.GpuSlot;
+import dev.gpuprocess.slot.SlotProcess;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.PrintStream;
@@ -240,7 +240,7 @@ public final class SlotDemo implements AutoCloseable {
     GpuCheckpoints checkpoints = checkpoints();
     Map<Long, SlotProcess> left = new TreeMap<>();
     // No turn ends and no process is dumped: only the record of the queue is read.
-    try (GpuSlot slot = checkpoints.slot("demo").quantum(Duration.ofHours(1)).open()) {
+    try (GpuSlot slot = GpuSlot.named("demo", checkpoints).quantum(Duration.ofHours(1)).open()) {
       turners.forEach(each -> slot.release(each.pid()));
       turners.forEach(each -> remove(slot, each, left, lost));
     }

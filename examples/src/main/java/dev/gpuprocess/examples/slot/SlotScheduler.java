@@ -1,7 +1,7 @@
 package dev.gpuprocess.examples.slot;
 
 import dev.gpuprocess.GpuCheckpoints;
-import dev.gpuprocess.GpuSlot;
+import dev.gpuprocess.slot.GpuSlot;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -30,10 +30,9 @@ public final class SlotScheduler {
     GpuCheckpoints checkpoints =
         GpuCheckpoints.builder().cuda(Path.of(args[0])).stateDirectory(Path.of(args[1])).build();
     GpuSlot.Builder described =
-        checkpoints
-            .slot("demo")
+        GpuSlot.named("demo", checkpoints)
             .quantum(Duration.ofMillis(Long.parseLong(args[3])))
-            .hostMemory(Long.parseLong(args[4]), checkpoints.store(Path.of(args[2])))
+            .hostMemory(Long.parseLong(args[4]), Path.of(args[2]))
             .listener(System.out::println);
     try (GpuSlot slot = described.open()) {
       for (int i = FIRST_PID; i < args.length; i++) {

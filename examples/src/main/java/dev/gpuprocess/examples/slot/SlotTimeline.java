@@ -1,7 +1,7 @@
 package dev.gpuprocess.examples.slot;
 
-import dev.gpuprocess.report.SlotEvent;
-import dev.gpuprocess.report.SlotProcess.Place;
+import dev.gpuprocess.slot.SlotEvent;
+import dev.gpuprocess.slot.SlotProcess.Place;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;

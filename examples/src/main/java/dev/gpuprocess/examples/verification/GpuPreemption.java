@@ -1,14 +1,14 @@
 package dev.gpuprocess.examples.verification;
 
-import dev.gpuprocess.GpuSlot;
 import dev.gpuprocess.examples.bus.ServingEngine;
 import dev.gpuprocess.examples.bus.Size;
 import dev.gpuprocess.examples.demo.Await;
 import dev.gpuprocess.examples.demo.Machine;
 import dev.gpuprocess.examples.demo.Scratch;
 import dev.gpuprocess.examples.slot.SlotTimeline;
-import dev.gpuprocess.report.SlotEvent;
-import dev.gpuprocess.report.SlotEvent.Kind;
+import dev.gpuprocess.slot.GpuSlot;
+import dev.gpuprocess.slot.SlotEvent;
+import dev.gpuprocess.slot.SlotEvent.Kind;
 import java.io.IOException;
 import java.io.PrintStream;
 import java.nio.file.Files;
@@ -91,7 +91,8 @@ public final class GpuPreemption {
       try (ServingEngine engine =
               ServingEngine.start(
                   machine, scratch.resolve("engine"), size, new Size(256), "torch");
-          GpuSlot slot = machine.checkpoints().slot("gpu-preempt").listener(this::notice).open()) {
+          GpuSlot slot =
+              GpuSlot.named("gpu-preempt", machine.checkpoints()).listener(this::notice).open()) {
         String answer = engine.answer();
         slot.enqueue(engine.pid(), 1);
         slot.release(engine.pid());

@@ -4,7 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.mockito.Mockito.mock;
 import static org.mockito.Mockito.when;
 
-import dev.gpuprocess.GpuSlot;
+import dev.gpuprocess.slot.GpuSlot;
 import java.nio.file.Path;
 import java.util.Map;
 import org.junit.jupiter.api.Test;

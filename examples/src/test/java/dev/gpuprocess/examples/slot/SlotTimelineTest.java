@@ -5,8 +5,8 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.report.ProcessIdentity;
-import dev.gpuprocess.report.SlotEvent;
-import dev.gpuprocess.report.SlotEvent.Kind;
+import dev.gpuprocess.slot.SlotEvent;
+import dev.gpuprocess.slot.SlotEvent.Kind;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.List;

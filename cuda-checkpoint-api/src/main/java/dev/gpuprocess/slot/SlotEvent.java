@@ -1,7 +1,8 @@
-package dev.gpuprocess.report;
+package dev.gpuprocess.slot;
 
 import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.internal.text.Printable;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.Collections;
@@ -10,7 +11,7 @@ import java.util.TreeSet;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What a {@link dev.gpuprocess.GpuSlot} did with a process, or found out about it. Immutable.
+ * What a {@link GpuSlot} did with a process, or found out about it. Immutable.
  *
  * @param at when it was done
  * @param kind what was done

@@ -1,4 +1,4 @@
-package dev.gpuprocess.internal.slot;
+package dev.gpuprocess.slot;
 
 import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.error.Failure;
@@ -10,7 +10,7 @@ import dev.gpuprocess.internal.state.NamedLock;
 import dev.gpuprocess.internal.state.StateDirectory;
 import dev.gpuprocess.internal.state.StateDirectoryException;
 import dev.gpuprocess.internal.text.NativePath;
-import dev.gpuprocess.report.SlotProcess.Place;
+import dev.gpuprocess.slot.SlotProcess.Place;
 import java.io.IOException;
 import java.io.StringReader;
 import java.io.StringWriter;
@@ -34,7 +34,7 @@ import org.jspecify.annotations.Nullable;
  * continues. One controller at a time holds the slot, by a lock that the kernel releases when its
  * JVM dies. Not safe for use by several threads.
  */
-public final class SlotRecord implements AutoCloseable {
+final class SlotRecord implements AutoCloseable {
 
   private static final String VERB = "open a slot";
   private static final String FORMAT = "1";
@@ -48,7 +48,7 @@ public final class SlotRecord implements AutoCloseable {
    * @param pid its pid in the namespace of the controller
    * @param image the image that holds the process if it does not exist; null for none
    */
-  public record Entry(
+  record Entry(
       String boot,
       ProcessKey key,
       int pid,
@@ -89,7 +89,7 @@ public final class SlotRecord implements AutoCloseable {
    * @param processes in the order of their turns
    * @param obsolete images that no process needs any more, to be removed
    */
-  public record Content(List<Entry> processes, List<Path> obsolete) {
+  record Content(List<Entry> processes, List<Path> obsolete) {
 
     public Content {
       processes = List.copyOf(processes);
@@ -123,7 +123,7 @@ public final class SlotRecord implements AutoCloseable {
    * @throws OperationInProgressException when another controller has opened it
    * @throws StateDirectoryException when the state directory cannot be used
    */
-  public static SlotRecord open(StateDirectory state, String name) {
+  static SlotRecord open(StateDirectory state, String name) {
     String lockName = "slot-" + name;
     try {
       NamedLock lock =
@@ -154,7 +154,7 @@ public final class SlotRecord implements AutoCloseable {
    *
    * @throws StateDirectoryException when it cannot be read, or is not a record
    */
-  public Content read() {
+  Content read() {
     Content empty = new Content(List.of(), List.of());
     try {
       return state
@@ -175,7 +175,7 @@ public final class SlotRecord implements AutoCloseable {
    *
    * @throws StateDirectoryException when it cannot be written; the older one stays
    */
-  public void write(Content content) {
+  void write(Content content) {
     byte[] text = text(content).getBytes(StandardCharsets.UTF_8);
     Path partial = file.resolveSibling(file.getFileName() + ".new");
     try {

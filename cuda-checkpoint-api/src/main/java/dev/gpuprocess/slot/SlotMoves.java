@@ -1,5 +1,12 @@
-package dev.gpuprocess;
+package dev.gpuprocess.slot;
 
+import dev.gpuprocess.CheckpointedProcess;
+import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.GpuProcess;
+import dev.gpuprocess.ImageStore;
+import dev.gpuprocess.LockedProcess;
+import dev.gpuprocess.ProcessImage;
+import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.Failure;
@@ -7,7 +14,6 @@ import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.NoSuchProcessException;
-import dev.gpuprocess.internal.image.ImageNaming;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.RestoreOptions;
@@ -15,12 +21,12 @@ import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.options.SuspendOptions;
 import dev.gpuprocess.options.Timeouts;
 import dev.gpuprocess.report.ProcessIdentity;
-import dev.gpuprocess.report.SlotProcess.Place;
+import dev.gpuprocess.slot.SlotProcess.Place;
 import java.nio.file.Path;
 import java.time.Duration;
-import java.time.InstantSource;
 import java.util.Map;
 import java.util.Set;
+import java.util.function.Consumer;
 import java.util.stream.Collectors;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -49,7 +55,7 @@ record SlotMoves(GpuCheckpoints checkpoints) {
   }
 
   private Timeouts timeouts() {
-    return checkpoints.context().timeouts();
+    return checkpoints.timeouts();
   }
 
   /** Takes the process that has a pid. One that a controller left locked is unlocked. */
@@ -108,11 +114,15 @@ record SlotMoves(GpuCheckpoints checkpoints) {
     if (process instanceof RunningProcess) {
       return Place.GPU;
     }
+    throw wrongState(process, "enqueue", "cannot take turns: end it, or replace it by its image");
+  }
+
+  private static FixAndRetryException wrongState(GpuProcess process, String verb, String words) {
     ProcessState state = process.state();
-    throw new FixAndRetryException(
+    return new FixAndRetryException(
         FixAndRetryException.Reason.WRONG_STATE,
-        "%s cannot take turns: end it, or replace it by its image".formatted(process),
-        new Failure("enqueue", process.pid(), state, state, Duration.ZERO, null, null));
+        process + " " + words,
+        new Failure(verb, process.pid(), state, state, Duration.ZERO, null, null));
   }
 
   CheckpointedProcess suspend(ProcessIdentity process, Cancellation by) {
@@ -129,24 +139,29 @@ record SlotMoves(GpuCheckpoints checkpoints) {
   }
 
   RunningProcess resume(ProcessIdentity process, Cancellation by) {
-    return checkpoints.resumed(
-        look(process),
-        ResumeOptions.builder().waitForMemory(timeouts().memory()).cancellation(by).build());
+    GpuProcess found = look(process);
+    if (found instanceof RunningProcess running) {
+      return running;
+    }
+    if (found instanceof CheckpointedProcess suspended) {
+      return suspended.resume(
+          ResumeOptions.builder().waitForMemory(timeouts().memory()).cancellation(by).build());
+    }
+    throw wrongState(found, "resume", "cannot run again: end it, or replace it by its image");
   }
 
-  /** Writes a suspended process to disk. */
-  ProcessImage dump(ProcessIdentity process, ImageNaming.Place place, Cancellation by) {
+  /**
+   * Writes a suspended process to disk.
+   *
+   * @param named is handed the directory of the image before the process is touched
+   */
+  void dump(ProcessIdentity process, ImageStore store, Consumer<Path> named, Cancellation by) {
     GpuProcess found = look(process);
-    if (found instanceof CheckpointedProcess checkpointed) {
-      return checkpointed.dump(
-          place.directory(),
-          DumpOptions.builder().cancellation(by).build(),
-          InstantSource.fixed(place.created()));
+    if (!(found instanceof CheckpointedProcess suspended)) {
+      throw wrongState(found, "dump", "is not suspended any more, so it is not dumped");
     }
-    throw new FixAndRetryException(
-        FixAndRetryException.Reason.WRONG_STATE,
-        "%s is not suspended any more, so it is not dumped".formatted(found),
-        new Failure("dump", found.pid(), found.state(), found.state(), Duration.ZERO, null, null));
+    ProcessImage unused =
+        store.dump(suspended, DumpOptions.builder().cancellation(by).build(), named);
   }
 
   CheckpointedProcess restore(Path image, Cancellation by) {

@@ -1,7 +1,7 @@
-package dev.gpuprocess.internal.slot;
+package dev.gpuprocess.slot;
 
 import dev.gpuprocess.report.ProcessIdentity;
-import dev.gpuprocess.report.SlotProcess.Place;
+import dev.gpuprocess.slot.SlotProcess.Place;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.HashSet;
@@ -15,7 +15,7 @@ import org.jspecify.annotations.Nullable;
  * to disk. It moves nothing itself. Moments are values of {@link System#nanoTime()}. Not safe for
  * use by several threads: the slot guards it by its lock.
  */
-public final class SlotQueue {
+final class SlotQueue {
 
   /** The longest time between two checks whether the processes are alive. */
   private static final long LONGEST_PAUSE = 200_000_000;
@@ -34,7 +34,7 @@ public final class SlotQueue {
    * @param in the process that gets its turn; null if the others only leave their GPUs
    * @param out the processes that leave their GPUs first
    */
-  public record Swap(@Nullable QueuedProcess in, List<QueuedProcess> out) {
+  record Swap(@Nullable QueuedProcess in, List<QueuedProcess> out) {
 
     public Swap {
       out = List.copyOf(out);
@@ -60,17 +60,17 @@ public final class SlotQueue {
    *
    * @param quantumNanos how long a turn lasts at least, among processes of the same priority
    */
-  public SlotQueue(long quantumNanos) {
+  SlotQueue(long quantumNanos) {
     this.quantum = quantumNanos;
   }
 
   /** Returns the next number in the order of coming. */
-  public long ticket() {
+  long ticket() {
     return ++lastTicket;
   }
 
   /** Returns the processes: those with a turn first, then in the order of their turns. */
-  public List<QueuedProcess> inOrder() {
+  List<QueuedProcess> inOrder() {
     return processes.stream()
         .sorted(
             Comparator.comparing(QueuedProcess::hasTurn)
@@ -79,15 +79,15 @@ public final class SlotQueue {
         .toList();
   }
 
-  public void add(QueuedProcess process) {
+  void add(QueuedProcess process) {
     processes.add(process);
   }
 
-  public void remove(QueuedProcess process) {
+  void remove(QueuedProcess process) {
     processes.remove(process);
   }
 
-  public boolean contains(QueuedProcess process) {
+  boolean contains(QueuedProcess process) {
     return processes.contains(process);
   }
 
@@ -96,7 +96,7 @@ public final class SlotQueue {
    *
    * @param here the process that has the pid now
    */
-  public Optional<QueuedProcess> find(long pid, Optional<ProcessIdentity> here) {
+  Optional<QueuedProcess> find(long pid, Optional<ProcessIdentity> here) {
     return processes.stream()
         .filter(
             each ->
@@ -107,12 +107,12 @@ public final class SlotQueue {
   }
 
   /** Records that a swap has begun. Others that need the same GPUs are not due until its end. */
-  public void begin(Swap swap) {
+  void begin(Swap swap) {
     underWay.add(swap);
     swap.all().forEach(each -> each.setBusy(true));
   }
 
-  public void end(Swap swap) {
+  void end(Swap swap) {
     underWay.remove(swap);
     swap.all().forEach(each -> each.setBusy(false));
   }
@@ -121,7 +121,7 @@ public final class SlotQueue {
    * Returns the swaps that can begin now, which need different GPUs. A process that runs on free
    * GPUs gets its turn here, without a swap.
    */
-  public List<Swap> due(long now) {
+  List<Swap> due(long now) {
     beginTurns(now);
     List<Swap> due = new ArrayList<>();
     List<QueuedProcess> claims = new ArrayList<>();
@@ -203,7 +203,7 @@ public final class SlotQueue {
   }
 
   /** Returns the time until {@link #due} may return something else, if nothing happens. */
-  public long pause(long now) {
+  long pause(long now) {
     long pause = LONGEST_PAUSE;
     for (QueuedProcess each : processes) {
       if (each.pause(now) > 0) {
@@ -228,7 +228,7 @@ public final class SlotQueue {
    *
    * @param budget bytes of host memory
    */
-  public Optional<QueuedProcess> overBudget(long budget, long now) {
+  Optional<QueuedProcess> overBudget(long budget, long now) {
     List<QueuedProcess> suspended =
         processes.stream()
             .filter(each -> each.place() == Place.HOST_MEMORY && !isComing(each))

@@ -1,4 +1,4 @@
-package dev.gpuprocess;
+package dev.gpuprocess.slot;
 
 import static dev.gpuprocess.contract.AssertReason.assertReason;
 import static org.awaitility.Awaitility.await;
@@ -12,6 +12,11 @@ import static org.mockito.Mockito.mockConstruction;
 import static org.mockito.Mockito.when;
 import static org.mockito.Mockito.withSettings;
 
+import dev.gpuprocess.CheckpointedProcess;
+import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.HeldVerb;
+import dev.gpuprocess.LockedProcess;
+import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.Failure;
@@ -28,9 +33,8 @@ import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.SuspendOptions;
 import dev.gpuprocess.report.ProcessIdentity;
-import dev.gpuprocess.report.SlotEvent.Kind;
-import dev.gpuprocess.report.SlotProcess;
-import dev.gpuprocess.report.SlotProcess.Place;
+import dev.gpuprocess.slot.SlotEvent.Kind;
+import dev.gpuprocess.slot.SlotProcess.Place;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.lang.reflect.InvocationTargetException;
@@ -66,7 +70,7 @@ record GpuSlotTest(
   private static final int DRIVER_FAILS = 999;
 
   private GpuSlot open(Duration quantum, SlotEvents events) {
-    return checkpoints.slot("main").quantum(quantum).listener(events).open();
+    return GpuSlot.named("main", checkpoints).quantum(quantum).listener(events).open();
   }
 
   private static SlotProcess find(GpuSlot slot, Counter counter) {
@@ -279,11 +283,12 @@ record GpuSlotTest(
 
     public static void main(String[] args) throws IOException {
       GpuSlot slot =
-          GpuCheckpoints.builder()
-              .cuda(Path.of(args[0]))
-              .stateDirectory(Path.of(args[1]))
-              .build()
-              .slot("main")
+          GpuSlot.named(
+                  "main",
+                  GpuCheckpoints.builder()
+                      .cuda(Path.of(args[0]))
+                      .stateDirectory(Path.of(args[1]))
+                      .build())
               .quantum(Duration.ofMillis(20))
               .listener(System.out::println)
               .open();

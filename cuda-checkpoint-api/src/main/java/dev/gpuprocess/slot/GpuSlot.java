@@ -1,11 +1,14 @@
-package dev.gpuprocess;
+package dev.gpuprocess.slot;
 
 import static java.util.Objects.requireNonNull;
 
+import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.ImageStore;
+import dev.gpuprocess.PoisonedProcessException;
+import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.options.Cancellation;
-import dev.gpuprocess.report.SlotEvent;
-import dev.gpuprocess.report.SlotProcess;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.function.Consumer;
@@ -62,10 +65,23 @@ public final class GpuSlot implements AutoCloseable {
    *     underscores
    * @return a builder
    * @throws IllegalArgumentException when it has other characters, or is longer than 100
-   * @see GpuCheckpoints#slot
+   * @see #named(String, GpuCheckpoints)
    */
   public static Builder named(String name) {
-    return GpuCheckpoints.standard().slot(name);
+    return named(name, GpuCheckpoints.standard());
+  }
+
+  /**
+   * Starts the description of a slot.
+   *
+   * @param name names the queue in the state directory: letters, digits, dots, hyphens and
+   *     underscores
+   * @param checkpoints the drivers and settings of all moves
+   * @return a builder
+   * @throws IllegalArgumentException when it has other characters, or is longer than 100
+   */
+  public static Builder named(String name, GpuCheckpoints checkpoints) {
+    return new Builder(name, checkpoints);
   }
 
   /**
@@ -210,7 +226,7 @@ public final class GpuSlot implements AutoCloseable {
     @Nullable ImageStore store;
     Consumer<SlotEvent> listener = event -> {};
 
-    Builder(GpuCheckpoints checkpoints, String name) {
+    private Builder(String name, GpuCheckpoints checkpoints) {
       if (!name.matches("[\\w-][\\w.-]*") || name.length() > LONGEST_NAME) {
         throw new IllegalArgumentException(
             "a slot is named by at most 100 letters, digits, dots, hyphens and underscores, not '%s'"
@@ -246,19 +262,17 @@ public final class GpuSlot implements AutoCloseable {
      * that cannot be dumped stays in host memory; the listener is notified, and it is tried again.
      *
      * @param bytes what processes hold on their GPUs counts; no limit by default
-     * @param images where the processes go, of the same settings as the slot; made if it does not
-     *     exist. An image is removed when its process runs again
+     * @param images the directory to which the processes go, an {@link ImageStore}; made if it does
+     *     not exist. An image is removed when its process runs again
      * @return this builder
-     * @throws IllegalArgumentException when it is negative, or the store is of settings with
-     *     another image key
+     * @throws IllegalArgumentException when it is negative
      */
-    public Builder hostMemory(long bytes, ImageStore images) {
+    public Builder hostMemory(long bytes, Path images) {
       if (bytes < 0) {
         throw new IllegalArgumentException("the budget must not be negative, as " + bytes);
       }
-      images.requireFor(checkpoints.context());
       this.hostMemory = bytes;
-      this.store = images;
+      this.store = checkpoints.store(images);
       return this;
     }
 
@@ -290,7 +304,7 @@ public final class GpuSlot implements AutoCloseable {
      */
     public GpuSlot open() {
       if (store != null) {
-        store.make();
+        store.create();
       }
       return new GpuSlot(name, SlotController.open(this));
     }

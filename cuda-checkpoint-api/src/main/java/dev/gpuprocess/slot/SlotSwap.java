@@ -1,14 +1,15 @@
-package dev.gpuprocess;
+package dev.gpuprocess.slot;
 
+import dev.gpuprocess.CheckpointedProcess;
+import dev.gpuprocess.PoisonedProcessException;
+import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.OperationCancelledException;
-import dev.gpuprocess.internal.slot.QueuedProcess;
-import dev.gpuprocess.internal.slot.SlotQueue;
 import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.options.Cancellation;
-import dev.gpuprocess.report.SlotEvent.Kind;
-import dev.gpuprocess.report.SlotProcess.Place;
+import dev.gpuprocess.slot.SlotEvent.Kind;
+import dev.gpuprocess.slot.SlotProcess.Place;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;

@@ -1,18 +1,18 @@
-package dev.gpuprocess;
+package dev.gpuprocess.slot;
 
+import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.Recovered;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.NotCudaProcessException;
 import dev.gpuprocess.internal.linux.ProcessKey;
-import dev.gpuprocess.internal.slot.QueuedProcess;
-import dev.gpuprocess.internal.slot.SlotQueue;
-import dev.gpuprocess.internal.slot.SlotRecord;
-import dev.gpuprocess.internal.slot.SlotRecord.Entry;
 import dev.gpuprocess.internal.state.Journal;
 import dev.gpuprocess.internal.state.JournalEntry;
+import dev.gpuprocess.internal.state.StateDirectory;
 import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.report.ProcessIdentity;
-import dev.gpuprocess.report.SlotProcess.Place;
+import dev.gpuprocess.slot.SlotProcess.Place;
+import dev.gpuprocess.slot.SlotRecord.Entry;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -49,7 +49,7 @@ final class SlotOpening {
     this.checkpoints = checkpoints;
     this.moves = new SlotMoves(checkpoints);
     this.content = content;
-    this.journal = new Journal(checkpoints.context().state());
+    this.journal = new Journal(new StateDirectory(checkpoints.stateDirectory()));
     this.obsolete = new ArrayList<>(content.obsolete());
   }
 
@@ -169,7 +169,7 @@ final class SlotOpening {
    * that has died, is about to end, or has just let go: its state is read again until it is known.
    */
   private Place place(ProcessIdentity process, boolean hasImage) {
-    Duration limit = hasImage ? checkpoints.context().timeouts().call() : Duration.ZERO;
+    Duration limit = hasImage ? checkpoints.timeouts().call() : Duration.ZERO;
     try (Polling polling = new Polling(limit)) {
       while (true) {
         try {

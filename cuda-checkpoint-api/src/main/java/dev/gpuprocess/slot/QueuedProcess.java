@@ -1,10 +1,9 @@
-package dev.gpuprocess.internal.slot;
+package dev.gpuprocess.slot;
 
 import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.report.ProcessIdentity;
-import dev.gpuprocess.report.SlotProcess;
-import dev.gpuprocess.report.SlotProcess.Place;
+import dev.gpuprocess.slot.SlotProcess.Place;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Collections;
@@ -15,7 +14,7 @@ import org.jspecify.annotations.Nullable;
  * A process in the queue of a slot. Moments are values of {@link System#nanoTime()}. Not safe for
  * use by several threads: the slot guards it by its lock.
  */
-public final class QueuedProcess {
+final class QueuedProcess {
 
   private static final long FIRST_PAUSE = 100_000_000;
   private static final long LONGEST_PAUSE = 10_000_000_000L;
@@ -47,7 +46,7 @@ public final class QueuedProcess {
    *
    * @param used the time of its earlier turns
    */
-  public QueuedProcess(ProcessIdentity process, ProcessKey key, Place place, Duration used) {
+  QueuedProcess(ProcessIdentity process, ProcessKey key, Place place, Duration used) {
     this.key = key;
     this.process = process;
     this.place = place;
@@ -55,89 +54,89 @@ public final class QueuedProcess {
     this.gpus = Set.of();
   }
 
-  public ProcessKey key() {
+  ProcessKey key() {
     return key;
   }
 
-  public ProcessIdentity process() {
+  ProcessIdentity process() {
     return process;
   }
 
-  public int pid() {
+  int pid() {
     return process.pid();
   }
 
-  public Place place() {
+  Place place() {
     return place;
   }
 
-  public boolean isOnGpu() {
+  boolean isOnGpu() {
     return place == Place.GPU;
   }
 
   /** Returns the GPUs that it takes; empty if that is not known. */
-  public Set<GpuUuid> gpus() {
+  Set<GpuUuid> gpus() {
     return gpus;
   }
 
-  public long bytes() {
+  long bytes() {
     return bytes;
   }
 
   /** Returns the image that holds the process, or will; null for none. */
-  public @Nullable Path image() {
+  @Nullable Path image() {
     return image;
   }
 
-  public int priority() {
+  int priority() {
     return priority;
   }
 
-  public boolean isWanted() {
+  boolean isWanted() {
     return wanted;
   }
 
   /** Returns its place among those of its priority. */
-  public long ticket() {
+  long ticket() {
     return ticket;
   }
 
   /** Returns whether its turn has begun and not ended. It may not want its GPUs any more. */
-  public boolean hasTurn() {
+  boolean hasTurn() {
     return turn;
   }
 
   /** Returns the number of its present or last turn; turns count from 1. */
-  public long turn() {
+  long turn() {
     return turns;
   }
 
   /** Returns whether a move of the process is under way. */
-  public boolean isBusy() {
+  boolean isBusy() {
     return busy;
   }
 
-  public void setBusy(boolean now) {
+  void setBusy(boolean now) {
     busy = now;
   }
 
   /** Returns the exception of the last move, if that failed; else null. */
-  public @Nullable Throwable failure() {
+  @Nullable Throwable failure() {
     return failure;
   }
 
   /** Sets where its memory is. */
-  public void setPlace(Place now) {
+  void setPlace(Place now) {
     place = now;
   }
 
   /** Sets the image that holds the process, or will; null for none. */
-  public void setImage(@Nullable Path directory) {
+  void setImage(@Nullable Path directory) {
     image = directory;
   }
 
   /** Sets what it holds; keeps what is known if that is empty. */
-  public void setUsage(Set<GpuUuid> held, long size) {
+  void setUsage(Set<GpuUuid> held, long size) {
     if (!held.isEmpty()) {
       gpus = Set.copyOf(held);
       bytes = size;
@@ -145,13 +144,13 @@ public final class QueuedProcess {
   }
 
   /** Sets the identity that it has since it was restored from its image. */
-  public void setIdentity(ProcessIdentity restored, ProcessKey restoredKey) {
+  void setIdentity(ProcessIdentity restored, ProcessKey restoredKey) {
     process = restored;
     key = restoredKey;
   }
 
   /** Records that it wants a GPU; keeps its place in the queue if it wanted one already. */
-  public void request(int newPriority, long newTicket, long now) {
+  void request(int newPriority, long newTicket, long now) {
     priority = newPriority;
     if (!wanted) {
       wanted = true;
@@ -162,18 +161,18 @@ public final class QueuedProcess {
   }
 
   /** Records that it no longer wants a GPU. */
-  public void giveUp() {
+  void giveUp() {
     wanted = false;
   }
 
   /** Begins its turn. */
-  public void begin(long now) {
+  void begin(long now) {
     quantumBegan = now;
     beginAgain(now);
   }
 
   /** Goes on with its turn after a swap that failed; the quantum is that of before. */
-  public void beginAgain(long now) {
+  void beginAgain(long now) {
     turn = true;
     turns++;
     turnBegan = now;
@@ -181,7 +180,7 @@ public final class QueuedProcess {
   }
 
   /** Ends its turn. If it still wants a GPU it waits again, as the last of its priority. */
-  public void end(long now, long newTicket) {
+  void end(long now, long newTicket) {
     if (turn) {
       used = used.plusNanos(now - turnBegan);
       turn = false;
@@ -190,7 +189,7 @@ public final class QueuedProcess {
   }
 
   /** Records that a move failed, which delays the next one. */
-  public void failed(Throwable why, long now, Duration lasted) {
+  void failed(Throwable why, long now, Duration lasted) {
     failure = why;
     long pause = Math.min(LONGEST_PAUSE, FIRST_PAUSE << Math.min(failures, 10));
     failures++;
@@ -198,7 +197,7 @@ public final class QueuedProcess {
   }
 
   /** Records that a move succeeded. */
-  public void succeeded(long now) {
+  void succeeded(long now) {
     failure = null;
     failures = 0;
     retryAt = now;
@@ -219,17 +218,17 @@ public final class QueuedProcess {
   }
 
   /** Returns whether two processes cannot be on their GPUs at the same time. */
-  public boolean overlaps(QueuedProcess other) {
+  boolean overlaps(QueuedProcess other) {
     return gpus.isEmpty() || other.gpus.isEmpty() || !Collections.disjoint(gpus, other.gpus);
   }
 
   /** Returns the time of all its turns. */
-  public Duration used(long now) {
+  Duration used(long now) {
     return turn ? used.plusNanos(now - turnBegan) : used;
   }
 
   /** Returns what callers see of it. */
-  public SlotProcess report(long now) {
+  SlotProcess report(long now) {
     return new SlotProcess(
         process,
         place,

@@ -1,10 +1,9 @@
-package dev.gpuprocess;
+package dev.gpuprocess.slot;
 
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.internal.time.Polling;
-import dev.gpuprocess.report.SlotEvent;
-import dev.gpuprocess.report.SlotEvent.Kind;
+import dev.gpuprocess.slot.SlotEvent.Kind;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;

@@ -1,15 +1,14 @@
-package dev.gpuprocess;
+package dev.gpuprocess.slot;
 
+import dev.gpuprocess.ImageStore;
 import dev.gpuprocess.error.ImageKeptException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.OperationCancelledException;
-import dev.gpuprocess.internal.image.ImageNaming;
 import dev.gpuprocess.internal.proc.Unreadable;
-import dev.gpuprocess.internal.slot.QueuedProcess;
 import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.options.Cancellation;
-import dev.gpuprocess.report.SlotEvent.Kind;
+import dev.gpuprocess.slot.SlotEvent.Kind;
 import java.nio.file.Path;
 import java.util.Optional;
 
@@ -37,9 +36,7 @@ final class SlotDump {
   void run() {
     Deadline lasted = Deadline.after(Durations.LONGEST);
     try {
-      ImageNaming.Place place = store.next(process.pid());
-      slot.recordImage(process, place.directory());
-      store.made(moves.dump(process.process(), place, by));
+      moves.dump(process.process(), store, image -> slot.recordImage(process, image), by);
       slot.dumped(process, lasted.elapsed());
     } catch (RuntimeException | Error e) {
       settle(e, lasted);

@@ -1,5 +1,9 @@
-package dev.gpuprocess;
+package dev.gpuprocess.slot;
 
+import dev.gpuprocess.GpuProcess;
+import dev.gpuprocess.ImageStore;
+import dev.gpuprocess.PoisonedProcessException;
+import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.NoSuchProcessException;
@@ -10,9 +14,7 @@ import dev.gpuprocess.error.RetryLaterException;
 import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.proc.Unreadable;
-import dev.gpuprocess.internal.slot.QueuedProcess;
-import dev.gpuprocess.internal.slot.SlotQueue;
-import dev.gpuprocess.internal.slot.SlotRecord;
+import dev.gpuprocess.internal.state.StateDirectory;
 import dev.gpuprocess.internal.state.StateDirectoryException;
 import dev.gpuprocess.internal.text.Printable;
 import dev.gpuprocess.internal.time.Deadline;
@@ -20,9 +22,8 @@ import dev.gpuprocess.internal.time.Uninterrupted;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.report.ProcessIdentity;
-import dev.gpuprocess.report.SlotEvent.Kind;
-import dev.gpuprocess.report.SlotProcess;
-import dev.gpuprocess.report.SlotProcess.Place;
+import dev.gpuprocess.slot.SlotEvent.Kind;
+import dev.gpuprocess.slot.SlotProcess.Place;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -81,7 +82,8 @@ final class SlotController {
 
   /** Opens the slot, mends what its last controller left, and starts the threads. */
   static SlotController open(GpuSlot.Builder set) {
-    SlotRecord record = SlotRecord.open(set.checkpoints.context().state(), set.name);
+    SlotRecord record =
+        SlotRecord.open(new StateDirectory(set.checkpoints.stateDirectory()), set.name);
     SlotState state;
     try {
       state = new SlotState(set, record);
@@ -310,7 +312,7 @@ final class SlotController {
   }
 
   SlotProcess remove(long pid) {
-    Deadline deadline = Deadline.after(set.checkpoints.context().timeouts().transfer());
+    Deadline deadline = Deadline.after(set.checkpoints.timeouts().transfer());
     return state.locked(() -> remove(pid, deadline));
   }
 
@@ -373,7 +375,7 @@ final class SlotController {
     }
     closing.cancel();
     state.locked(() -> List.copyOf(swaps.values())).forEach(Cancellation::cancel);
-    Deadline deadline = Deadline.after(set.checkpoints.context().timeouts().transfer());
+    Deadline deadline = Deadline.after(set.checkpoints.timeouts().transfer());
     boolean ended = state.awaitUntil(deadline, () -> underWay == 0);
     workers.shutdown();
     if (ended) {

@@ -1,4 +1,4 @@
-package dev.gpuprocess.internal.slot;
+package dev.gpuprocess.slot;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -6,7 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.report.ProcessIdentity;
-import dev.gpuprocess.report.SlotProcess.Place;
+import dev.gpuprocess.slot.SlotProcess.Place;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;

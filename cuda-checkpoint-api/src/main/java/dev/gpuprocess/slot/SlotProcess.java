@@ -1,6 +1,7 @@
-package dev.gpuprocess.report;
+package dev.gpuprocess.slot;
 
 import dev.gpuprocess.cuda.GpuUuid;
+import dev.gpuprocess.report.ProcessIdentity;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Collections;
@@ -9,7 +10,7 @@ import java.util.TreeSet;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A process in the queue of a {@link dev.gpuprocess.GpuSlot}. Immutable.
+ * A process in the queue of a {@link GpuSlot}. Immutable.
  *
  * @param process its pid and start time; for a process on disk, those that it had
  * @param place where its GPU memory is

@@ -1,19 +1,18 @@
-package dev.gpuprocess;
+package dev.gpuprocess.slot;
 
+import dev.gpuprocess.CheckpointedProcess;
+import dev.gpuprocess.GpuProcess;
+import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.cuda.GpuUuid;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.internal.linux.ProcessKey;
-import dev.gpuprocess.internal.slot.QueuedProcess;
-import dev.gpuprocess.internal.slot.SlotQueue;
-import dev.gpuprocess.internal.slot.SlotRecord;
 import dev.gpuprocess.internal.state.StateDirectoryException;
 import dev.gpuprocess.internal.time.Deadline;
 import dev.gpuprocess.internal.time.Durations;
 import dev.gpuprocess.internal.time.Uninterrupted;
 import dev.gpuprocess.report.ProcessIdentity;
-import dev.gpuprocess.report.SlotEvent;
-import dev.gpuprocess.report.SlotEvent.Kind;
-import dev.gpuprocess.report.SlotProcess.Place;
+import dev.gpuprocess.slot.SlotEvent.Kind;
+import dev.gpuprocess.slot.SlotProcess.Place;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.time.Instant;
@@ -435,7 +434,7 @@ final class SlotState implements AutoCloseable {
     news.shutdown();
     boolean unused =
         Uninterrupted.until(
-            Deadline.after(set.checkpoints.context().timeouts().call()),
+            Deadline.after(set.checkpoints.timeouts().call()),
             left -> news.awaitTermination(left, TimeUnit.NANOSECONDS));
   }
 }
