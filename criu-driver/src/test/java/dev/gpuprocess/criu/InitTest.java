@@ -18,10 +18,13 @@ class InitTest {
   private static final String DONE = "dumped and restored twice";
 
   /** {@code prctl(PR_SET_CHILD_SUBREAPER, 1)}, which an exec keeps. */
-  private static final String SUBREAPER =
-      "my %number = (x86_64 => 157, aarch64 => 167);"
-          + " chomp(my $machine = `uname -m`); syscall($number{$machine}, 36, 1, 0, 0, 0) == 0"
-          + " or die; exec @ARGV";
+  static final List<String> AS_SUBREAPER =
+      List.of(
+          "perl",
+          "-e",
+          "my %number = (x86_64 => 157, aarch64 => 167);"
+              + " chomp(my $machine = `uname -m`); syscall($number{$machine}, 36, 1, 0, 0, 0) == 0"
+              + " or die; exec @ARGV");
 
   @TempDir Path directory;
 
@@ -52,16 +55,20 @@ class InitTest {
     System.exit(0);
   }
 
-  @Test
-  void asTheFirstProcessOfItsNamespace() throws Exception {
+  static void assumePidNamespaces() throws Exception {
     List<String> trial = new ArrayList<>(TestJvm.inPidNamespace());
     trial.add("true");
     Assumptions.assumeTrue(new ProcessBuilder(trial).start().waitFor() == 0, "no pid namespaces");
+  }
+
+  @Test
+  void asTheFirstProcessOfItsNamespace() throws Exception {
+    assumePidNamespaces();
     assertReaps(TestJvm.inPidNamespace());
   }
 
   @Test
   void asChildSubreaper() throws Exception {
-    assertReaps(List.of("perl", "-e", SUBREAPER));
+    assertReaps(AS_SUBREAPER);
   }
 }

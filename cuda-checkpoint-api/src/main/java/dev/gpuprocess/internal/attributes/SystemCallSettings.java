@@ -122,14 +122,15 @@ public record SystemCallSettings(
   }
 
   /**
-   * Sets all of it.
+   * Sets the execution domains and the NUMA policies of the threads, except of threads that cannot
+   * be borrowed, such as those of the CUDA driver.
    *
    * @param process the restored process
    * @param tasks from the id of a thread in its own pid namespace to that here
    * @throws UntraceableException when a thread cannot make system calls
    * @throws IOException when a call failed
    */
-  public void putBack(ProcessIdentity process, IntUnaryOperator tasks, Duration limit)
+  public void putThreadsBack(ProcessIdentity process, IntUnaryOperator tasks, Duration limit)
       throws UntraceableException, IOException {
     for (Map.Entry<Integer, Long> each : personalities.entrySet()) {
       Optional<Long> unused =
@@ -150,6 +151,17 @@ public record SystemCallSettings(
                 return true;
               });
     }
+  }
+
+  /**
+   * Sets what holds for the whole process.
+   *
+   * @param process the restored process
+   * @throws UntraceableException when no thread can make system calls
+   * @throws IOException when a call failed
+   */
+  public void putBack(ProcessIdentity process, Duration limit)
+      throws UntraceableException, IOException {
     boolean unused =
         RemoteCalls.borrow(
             process,
@@ -160,14 +172,18 @@ public record SystemCallSettings(
             });
   }
 
-  /** Returns empty for a thread that cannot be borrowed, such as one of the CUDA driver. */
+  /**
+   * Returns empty for a thread that cannot be borrowed, such as one of the CUDA driver.
+   *
+   * @throws UntraceableException also if the first thread cannot be borrowed
+   */
   private static <T> Optional<T> onThread(
       ProcessIdentity process, int task, Duration limit, RemoteWork<RemoteThread, T> work)
       throws UntraceableException, IOException {
     try {
       return Optional.of(RemoteCalls.borrow(process, limit, each -> each == task, work));
     } catch (UntraceableException e) {
-      if (e.reason() == UntraceableException.Reason.NO_THREAD) {
+      if (e.reason() == UntraceableException.Reason.NO_THREAD && task != process.pid()) {
         return Optional.empty();
       }
       throw e;

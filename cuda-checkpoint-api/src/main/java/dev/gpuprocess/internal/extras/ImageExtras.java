@@ -177,7 +177,15 @@ public final class ImageExtras implements RestoreListener {
       Duration time)
       throws IOException {
     try {
-      settings.putBack(process, task -> numbers.getOrDefault(task, 0), time);
+      settings.putThreadsBack(process, task -> numbers.getOrDefault(task, 0), time);
+    } catch (UntraceableException | IOException e) {
+      LOG.warn(
+          "personality or NUMA policy of process {} was not restored: {}",
+          process.pid(),
+          e.getMessage());
+    }
+    try {
+      settings.putBack(process, time);
     } catch (UntraceableException | IOException e) {
       if (settings.confines()) {
         throw new IOException(e.getMessage(), e);

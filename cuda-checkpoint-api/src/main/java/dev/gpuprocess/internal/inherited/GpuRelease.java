@@ -103,7 +103,7 @@ public final class GpuRelease {
     return threads -> {
       if (threads.firstThreadRuns()) {
         throw new NotReleasableException(
-            "it is a child of this JVM, which cannot stop the first thread of its children");
+            "this JVM started it as a child, and cannot stop the first thread of its children");
       }
       GpuHandles held = GpuHandles.of(child.pid(), () -> {});
       if (held.isEmpty()) {

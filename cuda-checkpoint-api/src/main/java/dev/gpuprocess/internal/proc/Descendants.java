@@ -3,6 +3,7 @@ package dev.gpuprocess.internal.proc;
 import dev.gpuprocess.error.Failure;
 import java.nio.file.Path;
 import java.util.ArrayDeque;
+import java.util.Arrays;
 import java.util.Deque;
 import java.util.LinkedHashSet;
 import java.util.List;
@@ -23,9 +24,9 @@ final class Descendants {
     while (!todo.isEmpty()) {
       long parent = todo.remove();
       for (int thread : ProcFs.threads(parent)) {
-        for (String child : children(ProcFs.taskDirectory(parent, thread)).split(" ")) {
-          if (!child.isBlank() && found.add(Integer.valueOf(child.strip()))) {
-            todo.add(Long.valueOf(child.strip()));
+        for (int child : childrenOf(parent, thread)) {
+          if (found.add(child)) {
+            todo.add((long) child);
           }
         }
         if (found.size() > MOST) {
@@ -37,6 +38,15 @@ final class Descendants {
       }
     }
     return List.copyOf(found);
+  }
+
+  /** Returns the processes that a thread has started, or adopted as the first of its process. */
+  static List<Integer> childrenOf(long pid, int thread) {
+    return Arrays.stream(children(ProcFs.taskDirectory(pid, thread)).split(" "))
+        .map(String::strip)
+        .filter(child -> !child.isEmpty())
+        .map(Integer::valueOf)
+        .toList();
   }
 
   private static String children(Path task) {

@@ -262,6 +262,18 @@ public final class ProcFs {
   }
 
   /**
+   * Lists the children of the first thread of a process: those that it has started, those of
+   * threads that have ended, and the orphans for which the process is the nearest subreaper, or the
+   * first of their pid namespace.
+   *
+   * @param pid the process
+   * @return pids, as of now
+   */
+  public static List<Integer> childrenOfFirstThread(int pid) {
+    return Descendants.childrenOf(pid, pid);
+  }
+
+  /**
    * Finds this JVM's process and its ancestors, children before parents.
    *
    * @return as of now; the first is this JVM

@@ -34,8 +34,8 @@ public final class StoppedThreads {
 
   /**
    * Stops all threads of a process, the CUDA driver's included: no driver call on the process
-   * returns during the work. The first thread of a process that this JVM has started is not
-   * stopped, see {@link #firstThreadRuns}.
+   * returns during the work. The first thread of a process that the JDK waits for is not stopped,
+   * see {@link #firstThreadRuns}.
    *
    * @param limit the time for stopping the threads, and for each system call
    * @param work may wait for other threads of this JVM
@@ -72,12 +72,12 @@ public final class StoppedThreads {
 
   /** A running thread may start others, so the threads are listed until none of them is new. */
   private void stop() throws UntraceableException, NativeCallException {
-    boolean ours = ThreadChoice.isOurChild(process.pid());
+    boolean isAwaited = ChildWait.isFor(process.pid());
     List<Tracee> stopping;
     do {
       stopping = new ArrayList<>();
       for (ProcStat thread : ProcFs.tasks(process.pid())) {
-        boolean skip = ours && thread.pid() == process.pid();
+        boolean skip = isAwaited && thread.pid() == process.pid();
         if (!thread.isDead() && !skip && !stopped.containsKey(thread.pid())) {
           begin(thread.pid(), stopping);
         }
@@ -121,8 +121,8 @@ public final class StoppedThreads {
   }
 
   /**
-   * Returns whether the first thread of the process was not stopped. The JDK waits for the exit of
-   * the processes that it has started, and takes a stop for an exit.
+   * Returns whether the first thread of the process was not stopped. The JDK waits for the
+   * processes that it has started, and takes a stop for an exit.
    */
   public boolean firstThreadRuns() {
     return ProcFs.eachTask(process.pid())

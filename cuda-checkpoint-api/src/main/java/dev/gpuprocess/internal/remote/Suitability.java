@@ -113,7 +113,7 @@ final class Suitability {
   static UntraceableException noThread(ProcessIdentity process) {
     return no(
         Reason.NO_THREAD,
-        "process %s has no thread that can be borrowed: all of them wait uninterruptibly, or belong to the CUDA driver, or the process is a child of this JVM with only one thread"
+        "process %s has no thread that can be borrowed: all of them wait uninterruptibly, or belong to the CUDA driver, or the process has only one thread and the JDK waits for its exit"
             .formatted(process.pid()));
   }
 

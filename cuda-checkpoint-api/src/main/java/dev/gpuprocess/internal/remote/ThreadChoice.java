@@ -1,10 +1,8 @@
 package dev.gpuprocess.internal.remote;
 
-import dev.gpuprocess.internal.launch.LaunchedRoot;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
 import dev.gpuprocess.internal.proc.Unreadable;
-import java.util.Arrays;
 import java.util.Comparator;
 import java.util.Iterator;
 import java.util.NoSuchElementException;
@@ -16,9 +14,9 @@ import java.util.function.IntPredicate;
  * The threads of a process, ordered by how well they can be borrowed. Reads no more threads than it
  * must: a process may have hundreds. Threads that wait without a timeout come first: if this JVM is
  * killed, the thread makes its call again, and a timeout would start again. The first thread comes
- * last, and is not borrowed if this JVM has started the process, because the JDK takes its stop for
- * an exit. The thread by which the CUDA driver serves checkpoint calls is never borrowed, nor a
- * thread that waits uninterruptibly.
+ * last, and is not borrowed if the JDK waits for the process ({@link ChildWait}). The thread by
+ * which the CUDA driver serves checkpoint calls is never borrowed, nor a thread that waits
+ * uninterruptibly.
  */
 final class ThreadChoice implements Iterator<Integer> {
 
@@ -44,7 +42,7 @@ final class ThreadChoice implements Iterator<Integer> {
    * @param mayStop whether a thread may be borrowed
    */
   ThreadChoice(int pid, IntPredicate mayStop) {
-    boolean ours = isOurChild(pid);
+    boolean isAwaited = ChildWait.isFor(pid);
     this.pid = pid;
     this.unread =
         ProcFs.eachTask(pid)
@@ -52,7 +50,7 @@ final class ThreadChoice implements Iterator<Integer> {
                 thread -> thread.state() == 'S' || thread.state() == 'R' || thread.state() == 't')
             .filter(thread -> !RestoreThread.is(thread))
             .filter(thread -> mayStop.test(thread.pid()))
-            .filter(thread -> !ours || thread.pid() != pid)
+            .filter(thread -> !isAwaited || thread.pid() != pid)
             .limit(MOST)
             .iterator();
   }
@@ -76,17 +74,6 @@ final class ThreadChoice implements Iterator<Integer> {
     return read.remove().thread();
   }
 
-  /**
-   * Returns whether a process is a child of this JVM. Launched processes do not count: they are
-   * awaited by pidfd, for which a stop is not an exit.
-   */
-  static boolean isOurChild(int pid) {
-    return ProcFs.stat(pid)
-        .filter(stat -> stat.parent() == ProcessHandle.current().pid())
-        .filter(stat -> !LaunchedRoot.isRoot(stat.pid()))
-        .isPresent();
-  }
-
   private static int rank(int pid, ProcStat thread) {
     int rank = thread.state() == 'R' ? GOOD : rank(call(thread.pid()));
     return thread.pid() == pid ? rank + FIRST_THREAD : rank;
@@ -102,22 +89,8 @@ final class ThreadChoice implements Iterator<Integer> {
     if (call.startsWith("running")) {
       return GOOD;
     }
-    long[] words = words(call);
+    long[] words = CallText.words(call);
     return words.length < 7 ? TIMED : rank(words);
-  }
-
-  private static long[] words(String call) {
-    try {
-      return Arrays.stream(call.strip().split(" "))
-          .mapToLong(
-              word ->
-                  word.startsWith("0x")
-                      ? Long.parseUnsignedLong(word.substring(2), 16)
-                      : Long.parseLong(word))
-          .toArray();
-    } catch (NumberFormatException e) {
-      return new long[0];
-    }
   }
 
   private static int rank(long[] call) {

@@ -36,7 +36,7 @@ public final class ThreadStacks {
   public static List<Integer> matching(
       ProcessIdentity process, List<Integer> tasks, Duration limit, LongPredicate test)
       throws UntraceableException, IOException {
-    boolean ours = ThreadChoice.isOurChild(process.pid());
+    boolean isAwaited = ChildWait.isFor(process.pid());
     Deadline deadline = Deadline.after(limit);
     return TracerThread.run(
         process.pid(),
@@ -45,8 +45,7 @@ public final class ThreadStacks {
           List<Integer> matching = new ArrayList<>();
           List<Tracee> stopping = new ArrayList<>();
           for (int task : tasks) {
-            // The JDK would take a stop of its child's first thread for the child's exit.
-            if (ours && task == process.pid()) {
+            if (isAwaited && task == process.pid()) {
               matching.add(task);
             } else {
               tried(
