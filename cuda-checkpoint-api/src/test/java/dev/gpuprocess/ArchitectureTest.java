@@ -7,9 +7,12 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import dev.gpuprocess.contract.Figures;
 import dev.gpuprocess.contract.House;
+import dev.gpuprocess.internal.linux.MappedFile;
 import java.io.IOException;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
+import java.util.stream.Collectors;
 import org.junit.jupiter.api.Test;
 
 /** What docs/dev/architecture.md says of the packages of this module. */
@@ -59,6 +62,27 @@ class ArchitectureTest {
   @Test
   void onlyInternalProcMakesPathsOfProc() throws IOException {
     HOUSE.requirePathsOfProcFromProcFs();
+  }
+
+  @Test
+  void onlyOneClassOpensMappedFiles() throws IOException {
+    HOUSE.requireMappedFilesFromMappedFile();
+  }
+
+  /** A file of a process is never opened for writing, truncated or linked by way of the process. */
+  @Test
+  void mappedFilesAreHeldOrRead() {
+    assertEquals(
+        Set.of("Descriptors.hold", "Descriptors.close", "BlockFile.openHeld"),
+        HOUSE.classes().get(MappedFile.class).getMethodCallsFromSelf().stream()
+            .filter(
+                call ->
+                    call.getTargetOwner()
+                        .getPackageName()
+                        .startsWith("dev.gpuprocess.internal.linux"))
+            .map(call -> call.getTargetOwner().getSimpleName() + "." + call.getName())
+            .filter(call -> !call.startsWith("MappedFile."))
+            .collect(Collectors.toSet()));
   }
 
   @Test

@@ -44,6 +44,11 @@ class ArchitectureTest {
   }
 
   @Test
+  void onlyOneClassOpensMappedFiles() throws IOException {
+    HOUSE.requireMappedFilesFromMappedFile();
+  }
+
+  @Test
   void listingsOfDirectoriesMayFail() {
     HOUSE.requireListingsMayFail();
   }

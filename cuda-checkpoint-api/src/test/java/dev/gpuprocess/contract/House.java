@@ -11,6 +11,7 @@ import com.tngtech.archunit.core.importer.ClassFileImporter;
 import com.tngtech.archunit.library.dependencies.SliceAssignment;
 import com.tngtech.archunit.library.dependencies.SliceIdentifier;
 import com.tngtech.archunit.library.dependencies.SlicesRuleDefinition;
+import dev.gpuprocess.internal.linux.MappedFile;
 import dev.gpuprocess.internal.linux.UntrustedPaths;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.time.Deadline;
@@ -200,6 +201,23 @@ public record House(JavaClasses classes, Path sources) {
       }
     }
     assertEquals(List.of(), found, "ProcFs has the paths below /proc");
+  }
+
+  /**
+   * Fails where another class than {@link MappedFile} makes a path of a mapped file: a process
+   * exchanges its mappings at any moment, so the file is held without right to write and examined
+   * before anything else is done with it.
+   */
+  public void requireMappedFilesFromMappedFile() throws IOException {
+    List<String> found = new ArrayList<>();
+    for (Path file : files()) {
+      String name = String.valueOf(file.getFileName());
+      if (!name.equals(MappedFile.class.getSimpleName() + ".java")
+          && COMMENT.matcher(Files.readString(file)).replaceAll("").contains("map_files")) {
+        found.add(name);
+      }
+    }
+    assertEquals(List.of(), found, "MappedFile has the paths of mapped files");
   }
 
   /**

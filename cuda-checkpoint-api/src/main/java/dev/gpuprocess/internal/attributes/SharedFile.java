@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.attributes;
 
+import dev.gpuprocess.internal.linux.MappedFile;
 import dev.gpuprocess.internal.proc.FileNode;
 import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.proc.ProcFs;
@@ -78,7 +79,7 @@ public record SharedFile(int pid, String name, FileNode node) {
   }
 
   private static Optional<FileNode> mapped(int pid, Mapping mapping) {
-    return FileNode.at(ProcFs.file(pid, "map_files", mapping.range()))
+    return MappedFile.examine(pid, mapping)
         .or(() -> FileNode.at(ProcFs.file(pid, "root" + mapping.name())));
   }
 

@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.inherited;
 
+import dev.gpuprocess.internal.linux.MappedFile;
 import dev.gpuprocess.internal.proc.FileNode;
 import dev.gpuprocess.internal.proc.GpuFiles;
 import dev.gpuprocess.internal.proc.Mapping;
@@ -59,20 +60,22 @@ public record GpuHandles(List<OpenFile> descriptors, List<Mapping> mappings) {
 
   /** Checks that all of them are devices, since any file may have such a name. */
   void requireDevices(int pid) throws NotReleasableException {
-    Path process = ProcFs.file(pid);
     for (OpenFile file : descriptors) {
-      requireDevice(process.resolve("fd/" + file.number()), file.target());
+      Path link = ProcFs.file(pid, "fd/" + file.number());
+      requireDevice(pid, FileNode.at(link), file.target());
     }
     for (Mapping mapping : mappings) {
-      requireDevice(process.resolve("map_files/" + mapping.range()), mapping.name());
+      requireDevice(pid, MappedFile.examine(pid, mapping), mapping.name());
     }
   }
 
-  private static void requireDevice(Path link, String name) throws NotReleasableException {
+  private static void requireDevice(int pid, Optional<FileNode> file, String name)
+      throws NotReleasableException {
     FileNode node =
-        FileNode.at(link)
-            .orElseThrow(
-                () -> new NotReleasableException("%s cannot be read: run as root".formatted(link)));
+        file.orElseThrow(
+            () ->
+                new NotReleasableException(
+                    "%s of process %s cannot be examined: run as root".formatted(name, pid)));
     if (!node.isCharacterDevice() && !node.isBlockDevice()) {
       throw new NotReleasableException("%s is not a device file".formatted(name));
     }

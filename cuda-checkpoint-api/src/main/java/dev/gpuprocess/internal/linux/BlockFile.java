@@ -88,13 +88,13 @@ public final class BlockFile implements AutoCloseable {
   }
 
   /**
-   * Opens the file of a mapping or descriptor of another process for reading. The caller compares
-   * its identity before it believes anything of it. Does not wait for the holder of a lease.
+   * Opens a file that a descriptor of this JVM holds for reading. Does not wait for the holder of a
+   * lease.
    *
-   * @param link in {@code /proc/PID/map_files} or {@code /proc/PID/fd}
+   * @param link in {@code /proc/self/fd}
    * @throws FileSystemException when it cannot be opened
    */
-  public static BlockFile openThrough(Path link) throws FileSystemException {
+  static BlockFile openHeld(Path link) throws FileSystemException {
     return of(link, Libc.O_RDONLY | Libc.O_NONBLOCK, false);
   }
 

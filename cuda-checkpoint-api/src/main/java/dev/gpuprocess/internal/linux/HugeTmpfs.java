@@ -50,11 +50,6 @@ public final class HugeTmpfs {
     return isOne(SHARED) ? Optional.of(SHARED) : Optional.empty();
   }
 
-  /** Returns whether the library's own one is there, and this JVM may use it. */
-  public static boolean isOurs() {
-    return CurrentUser.isRoot() && isOne(OURS);
-  }
-
   /** Finds a mounted one. */
   public static Optional<Path> present() {
     return Stream.of(OURS, SHARED).filter(HugeTmpfs::isOne).findFirst();

@@ -4,12 +4,13 @@ import dev.gpuprocess.internal.image.FileChecksums;
 import dev.gpuprocess.internal.linux.BlockFile;
 import dev.gpuprocess.internal.linux.CurrentUser;
 import dev.gpuprocess.internal.linux.IoExecutor;
+import dev.gpuprocess.internal.linux.MappedFile;
 import dev.gpuprocess.internal.linux.NamelessFile;
 import dev.gpuprocess.internal.manifest.Checksum;
 import dev.gpuprocess.internal.manifest.ChecksummedFile;
 import dev.gpuprocess.internal.manifest.MemoryFile;
 import dev.gpuprocess.internal.proc.AddressRange;
-import dev.gpuprocess.internal.proc.FileId;
+import dev.gpuprocess.internal.proc.FileNode;
 import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.SaveFileMappings;
@@ -19,7 +20,6 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
-import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -31,49 +31,61 @@ import org.jspecify.annotations.Nullable;
  */
 record SaveFile(int number, BlockFile file, List<Mapping> mappings) implements AutoCloseable {
 
-  private static final int S_IFREG = 0100000;
   private static final int PRIVATE = 0600;
 
   private static final String DEVICE = "unix:dev";
 
   /**
-   * Opens the mapped file, whatever its name is. A file without a name is opened for writing only
-   * when its identity, its owner and the absence of names have shown that it is one of ours: the
-   * process could have exchanged the mapping.
+   * Opens the mapped file for reading, whatever its name is. A file without a name must be one of
+   * ours, by its identity, its owner and the absence of names: the process could have exchanged the
+   * mapping.
    *
    * @throws IOException if it cannot be opened, or is another file than the mappings show
    */
   static SaveFile open(ProcessIdentity process, int number, List<Mapping> mappings)
       throws IOException {
     Mapping first = mappings.get(0);
-    BlockFile read = BlockFile.openThrough(ProcFs.file(process.pid(), "map_files", first.range()));
-    try {
-      Path self = ProcFs.descriptor(read.descriptor());
-      if (!FileId.of(self).equals(first.file())) {
+    try (MappedFile held = MappedFile.hold(process.pid(), first)) {
+      FileNode node = held.node();
+      if (!node.id().equals(first.file())) {
         throw new IOException(
             "process %s has exchanged the mapping %s".formatted(process.pid(), first.range()));
       }
-      if (!SaveFileMappings.isNameless(first.name())) {
-        return new SaveFile(number, read, mappings);
+      if (SaveFileMappings.isNameless(first.name())) {
+        requireOurs(node);
       }
-      requireOurs(self);
-      BlockFile write = BlockFile.open(self, false);
-      read.close();
-      return new SaveFile(number, write, mappings);
-    } catch (IOException | RuntimeException | Error e) {
-      read.close();
-      throw e;
+      SaveFile file = new SaveFile(number, held.openToRead(), mappings);
+      if (file.bytes() > node.bytes()) {
+        file.close();
+        throw new IOException(
+            "process %s maps more than there is of the file at %s"
+                .formatted(process.pid(), first.range()));
+      }
+      return file;
     }
   }
 
-  private static void requireOurs(Path file) throws IOException {
-    Map<String, Object> status = Files.readAttributes(file, "unix:uid,mode,nlink");
+  private static void requireOurs(FileNode file) throws IOException {
     boolean ours =
-        Integer.valueOf(CurrentUser.get().effectiveUid()).equals(status.get("uid"))
-            && Integer.valueOf(S_IFREG | PRIVATE).equals(status.get("mode"))
-            && Integer.valueOf(0).equals(status.get("nlink"));
+        file.isRegular()
+            && file.permissions() == PRIVATE
+            && file.links() == 0
+            && file.user() == CurrentUser.get().effectiveUid();
     if (!ours) {
-      throw new IOException("%s is not a file of this library: %s".formatted(file, status));
+      throw new IOException("a mapped file is not of this library: " + file);
+    }
+  }
+
+  /**
+   * Frees the memory behind the save areas: the file of an image ends there. The process has chosen
+   * its mappings, so the file never becomes longer.
+   */
+  void trim() throws IOException {
+    Path self = ProcFs.descriptor(file.descriptor());
+    if (bytes() < Files.size(self)) {
+      try (BlockFile written = BlockFile.open(self, false)) {
+        written.truncate(bytes());
+      }
     }
   }
 

@@ -4,7 +4,6 @@ import dev.gpuprocess.internal.linux.Descriptors;
 import dev.gpuprocess.internal.linux.DirectoryMaker;
 import dev.gpuprocess.internal.linux.DirectoryTrust;
 import dev.gpuprocess.internal.linux.DurableFiles;
-import dev.gpuprocess.internal.linux.HugeTmpfs;
 import dev.gpuprocess.internal.linux.Leftovers;
 import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.internal.linux.NamelessFile;
@@ -78,29 +77,14 @@ public final class SaveFiles implements AutoCloseable {
 
   /**
    * Finds the mappings of save files in a process. A file without a name is one if a controller has
-   * journalled it before the checkpoint, or if it is in the library's own directory, where no user
-   * but ours can create files. A name or an address proves nothing: the process chooses them.
+   * journalled it for this process before the checkpoint. A name, an address or a directory proves
+   * nothing: the process chooses them, and maps the save file of another one if that gives it away.
    *
    * @param journalled the files that the controller of the checkpoint prepared
    * @throws dev.gpuprocess.internal.proc.ProcessUnreadableException if its mappings may not be read
    */
   public static List<Mapping> mappings(ProcessIdentity process, List<FileId> journalled) {
-    Optional<String> ours = deviceOfOurs();
-    return SaveFileMappings.of(
-        process.pid(),
-        file -> journalled.contains(file) || ours.equals(Optional.of(file.device())));
-  }
-
-  private static Optional<String> deviceOfOurs() {
-    if (!HugeTmpfs.isOurs()) {
-      return Optional.empty();
-    }
-    try {
-      return Optional.of(FileId.of(HugeTmpfs.OURS).device());
-    } catch (IOException e) {
-      LOG.debug("{} cannot be read", HugeTmpfs.OURS, e);
-      return Optional.empty();
-    }
+    return SaveFileMappings.of(process.pid(), journalled::contains);
   }
 
   /**
@@ -219,7 +203,7 @@ public final class SaveFiles implements AutoCloseable {
     Map<Path, Path> made = new HashMap<>();
     for (SaveFile file : files) {
       if (file.isNameless()) {
-        file.file().truncate(file.bytes());
+        file.trim();
         Path place = placeOf(file);
         Path directory = made.get(place);
         if (directory == null) {

@@ -63,7 +63,7 @@ public record FileNode(
   }
 
   /** Returns which file it is, in the form of {@code /proc/PID/maps}. */
-  FileId id() {
+  public FileId id() {
     return new FileId(String.format(Locale.ROOT, "%02x:%02x", major(device), minor(device)), inode);
   }
 

@@ -2,8 +2,8 @@ package dev.gpuprocess.criu.internal.links;
 
 import dev.gpuprocess.internal.linux.Credentials;
 import dev.gpuprocess.internal.linux.Libc;
+import dev.gpuprocess.internal.linux.MappedFile;
 import dev.gpuprocess.internal.proc.FileNode;
-import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.proc.OpenFile;
 import dev.gpuprocess.internal.proc.ProcFs;
 import java.io.IOException;
@@ -42,7 +42,11 @@ final class Holder {
   private static boolean hasOpen(int pid, FileNode file) {
     return ProcFs.openFiles(pid).stream()
         .map(OpenFile::number)
-        .anyMatch(number -> isSame(pid, "fd/" + number, file) && !isNameOnly(pid, number));
+        .anyMatch(number -> isOpen(pid, number, file) && !isNameOnly(pid, number));
+  }
+
+  private static boolean isOpen(int pid, int number, FileNode file) {
+    return FileNode.at(ProcFs.file(pid, "fd/" + number)).filter(file::isSameFile).isPresent();
   }
 
   /** An {@code O_PATH} descriptor only names the file, and needs no permission to it. */
@@ -54,11 +58,6 @@ final class Holder {
     Set<String> seen = new HashSet<>();
     return ProcFs.memory(pid).stream()
         .filter(mapping -> mapping.inode() == file.inode() && seen.add(mapping.device()))
-        .map(Mapping::range)
-        .anyMatch(range -> isSame(pid, "map_files/" + range, file));
-  }
-
-  private static boolean isSame(int pid, String link, FileNode file) {
-    return FileNode.at(ProcFs.file(pid, link)).filter(file::isSameFile).isPresent();
+        .anyMatch(mapping -> MappedFile.examine(pid, mapping).filter(file::isSameFile).isPresent());
   }
 }

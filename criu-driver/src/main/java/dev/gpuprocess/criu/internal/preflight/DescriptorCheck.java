@@ -84,7 +84,7 @@ final class DescriptorCheck {
     ResourceRef place = ResourceRef.descriptor(pid, file.number());
     String target = file.target();
     if (target.startsWith("/")) {
-      FileNode.at(place.link()).ifPresent(node -> lookAtFile(place, target, node));
+      FileNode.at(place.descriptor()).ifPresent(node -> lookAtFile(place, target, node));
     } else if (target.startsWith(ANONYMOUS)) {
       lookAtAnonymous(place, target);
     } else {
@@ -115,7 +115,7 @@ final class DescriptorCheck {
     } else if (target.equals(SECRET)) {
       findings.problem(
           place, target, "is secret memory, which no other process can read", "close it first");
-    } else if (queues.computeIfAbsent(node.device(), none -> isQueue(place.link()))) {
+    } else if (queues.computeIfAbsent(node.device(), none -> isQueue(place.descriptor()))) {
       findings.problem(
           place, target, "is a POSIX message queue, which CRIU does not dump", "close it first");
     } else if (pidsChange && OF_A_PROCESS.matcher(target).matches()) {
@@ -126,7 +126,7 @@ final class DescriptorCheck {
           "close it first, or mount a /proc of its own in the namespace (unshare --mount-proc)");
     } else {
       lookAtMount(place, target, node);
-      removed.look(place, target, node);
+      removed.look(place, target, node, place.descriptor());
       locks.look(place, target, node);
     }
   }

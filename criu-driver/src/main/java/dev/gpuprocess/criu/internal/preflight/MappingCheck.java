@@ -1,6 +1,7 @@
 package dev.gpuprocess.criu.internal.preflight;
 
 import dev.gpuprocess.error.UnsupportedResource;
+import dev.gpuprocess.internal.linux.MappedFile;
 import dev.gpuprocess.internal.proc.FileNode;
 import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.proc.Namespaces;
@@ -8,6 +9,8 @@ import dev.gpuprocess.internal.proc.Namespaces.Kind;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.report.ProcessIdentity;
+import java.io.IOException;
+import java.nio.file.Path;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
@@ -51,7 +54,7 @@ final class MappingCheck {
         mapping -> {
           limit.check();
           if (hasFile(mapping) && seen.add(FileSeen.by(mapping))) {
-            look(ResourceRef.mapping(pid, mapping), mapping.name());
+            look(ResourceRef.mapping(pid, mapping), mapping);
           }
         });
   }
@@ -63,7 +66,8 @@ final class MappingCheck {
     return mapping.inode() != 0 || mapping.name().startsWith(SYSTEM_V);
   }
 
-  private void look(ResourceRef place, String name) {
+  private void look(ResourceRef place, Mapping mapping) {
+    String name = mapping.name();
     if (name.startsWith(SYSTEM_V)) {
       if (!ownIpcNamespace) {
         findings.problem(
@@ -77,15 +81,25 @@ final class MappingCheck {
       findings.problem(
           place, name, "is of a kind that CRIU does not dump", "let the process unmap it first");
     } else if (name.startsWith("/") && SHARED_MEMORY.stream().noneMatch(name::startsWith)) {
-      FileNode.at(place.link())
-          .or(() -> place.seenByProcess(name).flatMap(FileNode::at))
-          .ifPresent(node -> lookAtFile(place, name, node));
+      lookAtMapped(place, mapping);
     }
   }
 
-  private void lookAtFile(ResourceRef place, String name, FileNode node) {
+  private void lookAtMapped(ResourceRef place, Mapping mapping) {
+    String name = mapping.name();
+    try (MappedFile file = MappedFile.hold(place.pid(), mapping)) {
+      lookAtFile(place, name, file.node(), file.path());
+    } catch (IOException goneOrForbidden) {
+      place
+          .seenByProcess(name)
+          .ifPresent(
+              path -> FileNode.at(path).ifPresent(node -> lookAtFile(place, name, node, path)));
+    }
+  }
+
+  private void lookAtFile(ResourceRef place, String name, FileNode node, Path link) {
     if (node.isRegular()) {
-      removed.look(place, name, node);
+      removed.look(place, name, node, link);
     } else if (!Devices.isZero(node)) {
       Devices.refuse(findings, place, name, node);
     }

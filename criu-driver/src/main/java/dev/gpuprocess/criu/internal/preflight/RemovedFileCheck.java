@@ -7,6 +7,7 @@ import dev.gpuprocess.options.CriuSwitch;
 import dev.gpuprocess.options.DumpOptions;
 import java.nio.file.Files;
 import java.nio.file.LinkOption;
+import java.nio.file.Path;
 
 /** Files that have been removed but are still open or mapped. */
 final class RemovedFileCheck {
@@ -21,12 +22,17 @@ final class RemovedFileCheck {
     this.options = options;
   }
 
-  void look(ResourceRef place, String target, FileNode node) {
+  /**
+   * Checks a file.
+   *
+   * @param link a path that leads to it, whatever its name refers to by now
+   */
+  void look(ResourceRef place, String target, FileNode node, Path link) {
     if (target.startsWith("/proc/") || target.startsWith("/memfd:") || isExternal(node)) {
       return;
     }
     if (node.links() == 0) {
-      lookAtSize(place, name(target), node);
+      lookAtSize(place, name(target), node, link);
     } else if (!options.criu().has(CriuSwitch.LINK_REMAP)
         && target.endsWith(REMOVED)
         && place
@@ -56,12 +62,12 @@ final class RemovedFileCheck {
   }
 
   /** CRIU counts the blocks on disk: a hole counts nothing, and the last block counts in full. */
-  private void lookAtSize(ResourceRef place, String name, FileNode node) {
+  private void lookAtSize(ResourceRef place, String name, FileNode node, Path link) {
     if (node.bytes() <= options.criu().get(CriuSwitch.GHOST_LIMIT) / 2) {
       return;
     }
     // Only here, as loading jnr-posix takes a third of a second.
-    long bytes = Posix.allocatedBytes(place.link());
+    long bytes = Posix.allocatedBytes(link);
     if (bytes > options.criu().get(CriuSwitch.GHOST_LIMIT)) {
       findings.needs(
           Kind.REMOVED_FILE,

@@ -26,9 +26,9 @@ record ResourceRef(int pid, String kind, String handle) {
     return new ResourceRef(pid, "mapping", mapping.range());
   }
 
-  /** A link to the file itself, whatever its name refers to by now. */
-  Path link() {
-    return ProcFs.file(pid, kind.equals("mapping") ? "map_files" : "fd", handle);
+  /** A link to the file of a descriptor, whatever its name refers to by now. */
+  Path descriptor() {
+    return ProcFs.file(pid, "fd", handle);
   }
 
   /**
