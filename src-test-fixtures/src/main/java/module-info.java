@@ -4,6 +4,7 @@
 module dev.gpuprocess.fixtures {
   requires static transitive org.jspecify;
   requires static transitive org.junit.jupiter.api;
+  requires org.apache.commons.exec;
 
   exports dev.gpuprocess.fixtures;
 

@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import dev.gpuprocess.contract.Figures;
 import dev.gpuprocess.contract.House;
+import dev.gpuprocess.fixtures.ProgramRun;
 import dev.gpuprocess.internal.linux.MappedFile;
 import java.io.IOException;
 import java.util.List;
@@ -83,6 +84,14 @@ class ArchitectureTest {
             .map(call -> call.getTargetOwner().getSimpleName() + "." + call.getName())
             .filter(call -> !call.startsWith("MappedFile."))
             .collect(Collectors.toSet()));
+  }
+
+  @Test
+  void noProgramIsStartedByTheJdk() {
+    HOUSE.requireNoOwnPrograms();
+    House.of("src-test-fixtures", ProgramRun.class)
+        .requireNoOwnPrograms(
+            "AttributeProcess", "Captive", "Launch", "ProgramRun", "ProgramWatchdog", "Specimen");
   }
 
   @Test

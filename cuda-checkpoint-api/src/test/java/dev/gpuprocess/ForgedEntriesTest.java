@@ -13,9 +13,9 @@ import dev.gpuprocess.contract.JournalFiles;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.OperationTimedOutException;
-import dev.gpuprocess.fixtures.Command;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
+import dev.gpuprocess.fixtures.ProgramRun;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.fixtures.SimulatedGpu;
 import dev.gpuprocess.internal.cuda.LibCuda;
@@ -230,7 +230,7 @@ record ForgedEntriesTest(SimulatedDriver machine, GpuCheckpoints checkpoints, Co
   void entry_isAPipe_recoverDoesNotWaitForIt() throws Exception {
     checkpoints.process(counter.pid()).lock().unlock();
     File pipe = machine.stateDirectory().resolve("1-2-3.process").toFile();
-    Command.of("mkfifo", pipe.toString()).succeed();
+    ProgramRun.of("mkfifo", pipe.toString()).succeed();
     assertEquals(List.of(), recover());
     assertFalse(pipe.exists());
   }

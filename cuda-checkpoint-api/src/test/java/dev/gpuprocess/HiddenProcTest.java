@@ -7,8 +7,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.error.MachineUnfitException;
-import dev.gpuprocess.fixtures.Command;
 import dev.gpuprocess.fixtures.Counter;
+import dev.gpuprocess.fixtures.ProgramRun;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.fixtures.SimulatedGpu;
 import dev.gpuprocess.report.Finding;
@@ -33,7 +33,7 @@ class HiddenProcTest {
   void controllerWithoutTheKernelsFiles_isToldWhatToMount(SimulatedDriver machine, Counter counter)
       throws Exception {
     Assumptions.assumeTrue(
-        Command.of("unshare", "--mount", "sh", "-c", MOUNT).run().exit() == 0,
+        ProgramRun.of("unshare", "--mount", "sh", "-c", MOUNT).run().exit() == 0,
         "the kernel has no subset=pid");
     TestJvm.assertEndsSaying(
         "all right",

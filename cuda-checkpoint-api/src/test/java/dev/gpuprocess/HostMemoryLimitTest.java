@@ -9,8 +9,8 @@ import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.FixAndRetryException;
-import dev.gpuprocess.fixtures.Command;
 import dev.gpuprocess.fixtures.Pattern;
+import dev.gpuprocess.fixtures.ProgramRun;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.fixtures.SimulatedGpu;
 import dev.gpuprocess.internal.proc.ProcLimit;
@@ -92,7 +92,8 @@ record HostMemoryLimitTest(SimulatedDriver machine, GpuCheckpoints checkpoints) 
   }
 
   private static void limit(long pid, String name, String bytes) {
-    Command.of("prlimit", "--pid", Long.toString(pid), "--" + name + "=" + bytes + ":").succeed();
+    ProgramRun.of("prlimit", "--pid", Long.toString(pid), "--" + name + "=" + bytes + ":")
+        .succeed();
   }
 
   private static void assertRefused(GpuCheckpoints controller, Pattern pattern, String cause) {

@@ -9,7 +9,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.FixAndRetryException.Reason;
-import dev.gpuprocess.fixtures.Command;
+import dev.gpuprocess.fixtures.ProgramRun;
 import dev.gpuprocess.fixtures.Signal;
 import dev.gpuprocess.internal.linux.NativeCallException;
 import dev.gpuprocess.internal.linux.PidDescriptor;
@@ -241,7 +241,7 @@ class LaunchedProcessTest {
     Path plain = Files.writeString(directory.resolve("plain"), "no program");
     Files.setPosixFilePermissions(plain, PosixFilePermissions.fromString("rw-r--r--"));
     Path fifo = directory.resolve("fifo");
-    Command.of("mkfifo", fifo.toString()).succeed();
+    ProgramRun.of("mkfifo", fifo.toString()).succeed();
     Path none = directory.resolve("none");
     Set<Integer> before = children();
     assertRefused(Reason.LAUNCH_MISSING, LaunchOptions.builder("no-such-program"), "in the PATH");

@@ -3,7 +3,7 @@ package dev.gpuprocess.criu;
 import static java.nio.file.LinkOption.NOFOLLOW_LINKS;
 
 import dev.gpuprocess.contract.TestJvm;
-import dev.gpuprocess.fixtures.Command;
+import dev.gpuprocess.fixtures.ProgramRun;
 import dev.gpuprocess.internal.linux.CurrentUser;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.report.ProcessIdentity;
@@ -106,7 +106,7 @@ final class AnotherUser implements AutoCloseable {
   private void furnish() throws IOException {
     give(directory, "rwxr-x---");
     give(compile("like-sudo"), "rwxr-x---");
-    Command.of("chmod", "u+s", likeSudo().toString()).succeed();
+    ProgramRun.of("chmod", "u+s", likeSudo().toString()).succeed();
     for (String program : List.of("mount", "umount")) {
       String text = "#!/bin/sh\nexec %s %s \"$@\"\n".formatted(likeSudo(), program);
       FakeCriu.write(programs().resolve(program), text);
@@ -127,7 +127,7 @@ final class AnotherUser implements AutoCloseable {
   }
 
   private static boolean succeeds(String... command) {
-    return Command.of(asUser(List.of(command))).run().exit() == 0;
+    return ProgramRun.of(asUser(List.of(command))).run().exit() == 0;
   }
 
   private static void give(Path path, String permissions) throws IOException {

@@ -49,6 +49,11 @@ class ArchitectureTest {
   }
 
   @Test
+  void noProgramIsStartedByTheJdk() {
+    HOUSE.requireNoOwnPrograms();
+  }
+
+  @Test
   void listingsOfDirectoriesMayFail() {
     HOUSE.requireListingsMayFail();
   }

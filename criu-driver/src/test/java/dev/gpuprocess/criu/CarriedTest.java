@@ -11,8 +11,8 @@ import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.contract.Workload;
-import dev.gpuprocess.fixtures.Command;
 import dev.gpuprocess.fixtures.Counter;
+import dev.gpuprocess.fixtures.ProgramRun;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.options.DumpOptions;
@@ -63,16 +63,16 @@ class CarriedTest {
   void whatATaskIsAllowed_isWhatItWas() {
     try (Counter counter = Counter.start(machine)) {
       String pid = Long.toString(counter.pid());
-      Command.of("taskset", "-cp", "0", pid).succeed();
-      Command.of("ionice", "-c", "2", "-n", "7", "-p", pid).succeed();
-      Command.of("sh", "-c", "echo 123456 > /proc/$0/timerslack_ns", pid).succeed();
-      Command.of("sh", "-c", "echo 0x7 > /proc/$0/coredump_filter", pid).succeed();
-      String io = Command.of("ionice", "-p", pid).succeed();
+      ProgramRun.of("taskset", "-cp", "0", pid).succeed();
+      ProgramRun.of("ionice", "-c", "2", "-n", "7", "-p", pid).succeed();
+      ProgramRun.of("sh", "-c", "echo 123456 > /proc/$0/timerslack_ns", pid).succeed();
+      ProgramRun.of("sh", "-c", "echo 0x7 > /proc/$0/coredump_filter", pid).succeed();
+      String io = ProgramRun.of("ionice", "-p", pid).succeed();
       assertTrue(io.contains("7"), io);
       ProcessImage image = checkpoints.process(counter.pid()).suspend().dump(image());
       image.restore().resume();
       assertEquals("0", ProcFs.status(counter.pid()).get("Cpus_allowed_list"));
-      assertEquals(io, Command.of("ionice", "-p", pid).succeed());
+      assertEquals(io, ProgramRun.of("ionice", "-p", pid).succeed());
       assertEquals("123456", text(counter.pid(), "timerslack_ns"));
       assertEquals("00000007", text(counter.pid(), "coredump_filter"));
       assertEquals(101, counter.increment());
@@ -111,7 +111,7 @@ class CarriedTest {
       DumpOptions options = DumpOptions.builder().criu(c -> c.fileLocks(true)).build();
       ProcessImage image = checkpoints.process(jvm.pid()).suspend().dump(image(), options);
       jvm.waitFor();
-      Command.of(TestJvm.java(), "-version").succeed();
+      ProgramRun.of(TestJvm.java(), "-version").succeed();
       assertFalse(Files.exists(counters), "a JVM removes what it takes for left over");
       long before = count(count);
 

@@ -1,6 +1,6 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.fixtures.Command;
+import dev.gpuprocess.fixtures.ProgramRun;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
@@ -46,7 +46,7 @@ final class CriuPlugin {
     try {
       Files.createDirectories(directory);
       Path source = Files.writeString(directory.resolve("plugin.c"), SOURCE.formatted(told, NAME));
-      Command.of(
+      ProgramRun.of(
               "gcc",
               "-shared",
               "-fPIC",

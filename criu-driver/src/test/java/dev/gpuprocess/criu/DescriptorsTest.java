@@ -5,7 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.contract.PlainImage;
 import dev.gpuprocess.contract.TestJvm;
-import dev.gpuprocess.fixtures.Command;
+import dev.gpuprocess.fixtures.ProgramRun;
 import dev.gpuprocess.internal.image.StagedImage;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
@@ -39,7 +39,7 @@ class DescriptorsTest {
   }
 
   private static String starved(Class<?> program, List<String> arguments) {
-    return Command.of(
+    return ProgramRun.of(
             TestJvm.commandBy(Hoard.launcher(), program, arguments.toArray(String[]::new))
                 .toArray(String[]::new))
         .succeed(Duration.ofMinutes(3));

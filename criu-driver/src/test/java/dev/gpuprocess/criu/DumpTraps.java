@@ -18,7 +18,7 @@ import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.error.UnsupportedResource;
-import dev.gpuprocess.fixtures.Command;
+import dev.gpuprocess.fixtures.ProgramRun;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.options.DumpOptions;
 import dev.gpuprocess.options.External;
@@ -175,7 +175,7 @@ final class DumpTraps {
               new DumpListener() {
                 @Override
                 public void preDump() {
-                  Command.of("mount", "-o", "remount,ro", disk.point().toString()).succeed();
+                  ProgramRun.of("mount", "-o", "remount,ro", disk.point().toString()).succeed();
                 }
               });
       assertTrue(
@@ -307,7 +307,7 @@ final class DumpTraps {
       FakeCriu.write(
           programs.resolve(name),
           "#!/bin/sh\nexec %s \"$@\"\n"
-              .formatted(Command.of("sh", "-c", "command -v " + name).succeed()));
+              .formatted(ProgramRun.of("sh", "-c", "command -v " + name).succeed()));
     }
     return fixture.wrapped("PATH=" + programs);
   }

@@ -1,6 +1,6 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.fixtures.Command;
+import dev.gpuprocess.fixtures.ProgramRun;
 import java.util.concurrent.ThreadLocalRandom;
 
 /** A number that is neither a user nor a group of this machine. */
@@ -23,6 +23,6 @@ final class FreeId {
   }
 
   private static boolean isFree(String database, int id) {
-    return Command.of("getent", database, Integer.toString(id)).run().exit() != 0;
+    return ProgramRun.of("getent", database, Integer.toString(id)).run().exit() != 0;
   }
 }

@@ -8,7 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.criu.internal.rpc.RpcLink;
 import dev.gpuprocess.error.CriuException;
-import dev.gpuprocess.fixtures.Command;
+import dev.gpuprocess.fixtures.ProgramRun;
 import dev.gpuprocess.fixtures.Signal;
 import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.internal.linux.PidDescriptor;
@@ -190,7 +190,7 @@ class OptionsTest {
     try {
       assertEquals('b', talker.getInputStream().read());
       Path fifo = directory.resolve("fifo");
-      Command.of("mkfifo", fifo.toString()).succeed();
+      ProgramRun.of("mkfifo", fifo.toString()).succeed();
       long pipe = inode(process.pid(), "pipe");
       site.dump(process, DumpDirectories.dump().build());
       RestoreOptions options =

@@ -13,7 +13,7 @@ import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.UnsupportedResource;
-import dev.gpuprocess.fixtures.Command;
+import dev.gpuprocess.fixtures.ProgramRun;
 import dev.gpuprocess.fixtures.Workload;
 import dev.gpuprocess.internal.proc.FileNode;
 import dev.gpuprocess.internal.proc.ProcFs;
@@ -539,7 +539,7 @@ class PreflightTest {
   @Test
   void namesTheCureForASessionFromOutside() {
     String said =
-        Command.of(
+        ProgramRun.of(
                 TestJvm.commandBy(
                         List.of("unshare", "--pid", "--fork", "--mount-proc"),
                         SessionFromOutside.class,

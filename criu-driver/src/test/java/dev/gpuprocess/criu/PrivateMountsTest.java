@@ -12,8 +12,8 @@ import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.contract.TmpFs;
 import dev.gpuprocess.error.ImageException;
-import dev.gpuprocess.fixtures.Command;
 import dev.gpuprocess.fixtures.Counter;
+import dev.gpuprocess.fixtures.ProgramRun;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import java.io.IOException;
 import java.io.InputStream;
@@ -196,7 +196,7 @@ class PrivateMountsTest {
     public static void main(String[] args) throws Exception {
       Path directory = Path.of(args[0]);
       Path hidden = Files.createDirectory(directory.resolve("private"));
-      Command.of("mount", "-t", "tmpfs", "host", hidden.toString()).succeed();
+      ProgramRun.of("mount", "-t", "tmpfs", "host", hidden.toString()).succeed();
       Files.writeString(hidden.resolve("file"), "of the host");
       try (SimulatedDriver machine = SimulatedDriver.create();
           Counter counter = Counter.start(machine)) {

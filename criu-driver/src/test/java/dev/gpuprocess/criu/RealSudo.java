@@ -1,6 +1,6 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.fixtures.Command;
+import dev.gpuprocess.fixtures.ProgramRun;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
@@ -71,7 +71,8 @@ final class RealSudo {
   }
 
   private boolean works() {
-    Command.Ended list = Command.of(inside(AnotherUser.asUser(List.of("sudo", "-n", "-l")))).run();
+    ProgramRun.Ended list =
+        ProgramRun.of(inside(AnotherUser.asUser(List.of("sudo", "-n", "-l")))).run();
     return list.exit() == 0 || list.printed().contains("must have a tty");
   }
 

@@ -10,7 +10,7 @@ import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.error.Fate;
-import dev.gpuprocess.fixtures.Command;
+import dev.gpuprocess.fixtures.ProgramRun;
 import dev.gpuprocess.internal.proc.Namespaces;
 import dev.gpuprocess.internal.proc.Namespaces.Kind;
 import dev.gpuprocess.internal.proc.ProcFs;
@@ -124,7 +124,7 @@ class RestorableTreeTest {
   @Test
   void childOfARootInACgroupNamespace_inTheCgroupOfThisJvm_isRefused() {
     Assumptions.assumeTrue(
-        Command.of("unshare", "--cgroup", "true").run().exit() == 0,
+        ProgramRun.of("unshare", "--cgroup", "true").run().exit() == 0,
         "this machine has no cgroup namespaces");
     Workload root = Workload.of("setsid", "unshare", "--cgroup", "sh", "-c", "sleep 1000 & wait");
     try {
@@ -169,7 +169,7 @@ class RestorableTreeTest {
   @Test
   void rootInUserNamespaceOfItsOwn_isRefused() {
     Assumptions.assumeTrue(
-        Command.of("unshare", "--user", "--map-root-user", "true").run().exit() == 0,
+        ProgramRun.of("unshare", "--user", "--map-root-user", "true").run().exit() == 0,
         "this machine has no user namespaces");
     try (Workload root =
         Workload.of("setsid", "unshare", "--user", "--map-root-user", "perl", "-e", WAIT)) {
@@ -186,7 +186,7 @@ class RestorableTreeTest {
     String thread =
         "use threads; threads->create(sub { syscall 272, 0x40000000; sleep 1000 })->join";
     Assumptions.assumeTrue(
-        Command.of("perl", "-Mthreads", "-e", "1").run().exit() == 0, "no threads");
+        ProgramRun.of("perl", "-Mthreads", "-e", "1").run().exit() == 0, "no threads");
     try (Workload root = Workload.of("setsid", "perl", "-e", thread)) {
       Workload.await(() -> !problems(root).isEmpty(), "the thread");
       List<Finding> problems = problems(root);
@@ -221,7 +221,7 @@ class RestorableTreeTest {
   @Test
   void parentDeathSignal_doesNotEndTheRestoredRoot() {
     Assumptions.assumeTrue(
-        Command.of("setpriv", "--pdeathsig", "KILL", "true").run().exit() == 0, "no setpriv");
+        ProgramRun.of("setpriv", "--pdeathsig", "KILL", "true").run().exit() == 0, "no setpriv");
     Workload root =
         Workload.of(
             "setsid",

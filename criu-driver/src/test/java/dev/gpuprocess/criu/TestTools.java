@@ -1,6 +1,6 @@
 package dev.gpuprocess.criu;
 
-import dev.gpuprocess.fixtures.Command;
+import dev.gpuprocess.fixtures.ProgramRun;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.UncheckedIOException;
@@ -34,7 +34,7 @@ public final class TestTools {
     List<String> command = new ArrayList<>(List.of("gcc", "-Wall", "-Werror", "-O1"));
     command.addAll(List.of(options));
     command.addAll(List.of("-o", program.toString(), source.toString()));
-    Command.of(command.toArray(String[]::new)).succeed();
+    ProgramRun.of(command.toArray(String[]::new)).succeed();
     return program;
   }
 }

@@ -20,9 +20,9 @@ import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.PidTakenException;
 import dev.gpuprocess.error.ProcessUnfitException;
-import dev.gpuprocess.fixtures.Command;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Job;
+import dev.gpuprocess.fixtures.ProgramRun;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.fixtures.SimulatedGpu;
 import dev.gpuprocess.image.ImageProcess;
@@ -254,7 +254,7 @@ class TreeImageTest {
   }
 
   private static void limitDescriptors(int pid, int limit) {
-    Command.of("prlimit", "--pid", "" + pid, "--nofile=" + limit + ":1024").succeed();
+    ProgramRun.of("prlimit", "--pid", "" + pid, "--nofile=" + limit + ":1024").succeed();
   }
 
   @Test

@@ -1,7 +1,7 @@
 package dev.gpuprocess.criu;
 
 import dev.gpuprocess.contract.Workload;
-import dev.gpuprocess.fixtures.Command;
+import dev.gpuprocess.fixtures.ProgramRun;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
@@ -64,7 +64,7 @@ final class TwoHosts implements AutoCloseable {
   }
 
   private static String in(Workload host, String... command) {
-    return Command.of(enter(host, command)).succeed();
+    return ProgramRun.of(enter(host, command)).succeed();
   }
 
   private static String[] enter(Workload host, String... command) {

@@ -5,7 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.contract.TestJvm;
-import dev.gpuprocess.fixtures.Command;
+import dev.gpuprocess.fixtures.ProgramRun;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -56,8 +56,8 @@ class WithCapabilitiesTest {
       return program;
     }
     Path copy = user.directory().resolve("criu-for-all");
-    Command.of("cp", "-r", program.getParent().toString(), copy.toString()).succeed();
-    Command.of("chmod", "-R", "a+rX", copy.toString()).succeed();
+    ProgramRun.of("cp", "-r", program.getParent().toString(), copy.toString()).succeed();
+    ProgramRun.of("chmod", "-R", "a+rX", copy.toString()).succeed();
     return copy.resolve(program.getFileName());
   }
 

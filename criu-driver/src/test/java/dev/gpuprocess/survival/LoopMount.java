@@ -3,7 +3,7 @@ package dev.gpuprocess.survival;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
-import dev.gpuprocess.fixtures.Command;
+import dev.gpuprocess.fixtures.ProgramRun;
 import java.io.IOException;
 import java.io.RandomAccessFile;
 import java.io.UncheckedIOException;
@@ -72,7 +72,7 @@ final class LoopMount implements AutoCloseable {
 
   private static String run(String... command) {
     try {
-      Command.Ended ended = Command.of(command).run();
+      ProgramRun.Ended ended = ProgramRun.of(command).run();
       return ended.exit() == 0 ? "" : "status " + ended.exit() + " " + ended.printed();
     } catch (UncheckedIOException e) {
       return e.getMessage();

@@ -1,6 +1,6 @@
 package dev.gpuprocess.survival;
 
-import dev.gpuprocess.fixtures.Command;
+import dev.gpuprocess.fixtures.ProgramRun;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
@@ -49,7 +49,7 @@ final class SquattedDirectories {
   }
 
   private static void mkfifo(Path path) {
-    Command.of("mkfifo", path.toString()).succeed();
+    ProgramRun.of("mkfifo", path.toString()).succeed();
   }
 
   /** Returns the parent of the state directories. */

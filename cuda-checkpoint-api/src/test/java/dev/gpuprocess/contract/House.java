@@ -26,6 +26,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.TreeSet;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 import java.util.regex.Pattern;
@@ -189,6 +190,28 @@ public record House(JavaClasses classes, Path sources) {
     return owner.isEquivalentTo(LockSupport.class)
         || (call.getName().equals("sleep")
             && (owner.isEquivalentTo(Thread.class) || owner.isEquivalentTo(TimeUnit.class)));
+  }
+
+  /**
+   * Fails where a program is started by the JDK or by Commons Exec. The library starts what it
+   * needs with {@code ChildStart}; a program that is run and read is a {@code ProgramRun}.
+   *
+   * @param allowed the classes that start programs which live on, and the one that runs the others
+   */
+  public void requireNoOwnPrograms(String... allowed) {
+    Set<String> starters =
+        classes.stream()
+            .filter(each -> each.getAccessesFromSelf().stream().anyMatch(House::startsProgram))
+            .map(House::outermost)
+            .collect(Collectors.toCollection(TreeSet::new));
+    assertEquals(new TreeSet<>(Set.of(allowed)), starters, "ProgramRun runs a program");
+  }
+
+  private static boolean startsProgram(JavaAccess<?> access) {
+    JavaClass owner = access.getTargetOwner();
+    return owner.isEquivalentTo(ProcessBuilder.class)
+        || owner.getPackageName().startsWith("org.apache.commons.exec")
+        || (owner.isEquivalentTo(Runtime.class) && access.getName().equals("exec"));
   }
 
   /** Fails where a path below {@code /proc} is made outside of {@code internal.proc}. */

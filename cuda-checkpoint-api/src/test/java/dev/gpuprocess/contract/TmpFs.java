@@ -1,6 +1,6 @@
 package dev.gpuprocess.contract;
 
-import dev.gpuprocess.fixtures.Command;
+import dev.gpuprocess.fixtures.ProgramRun;
 import java.nio.file.Path;
 import org.junit.jupiter.api.Assumptions;
 
@@ -86,7 +86,7 @@ public final class TmpFs implements AutoCloseable {
   }
 
   private static String run(String... command) {
-    Command.Ended ended = Command.of(command).run();
+    ProgramRun.Ended ended = ProgramRun.of(command).run();
     return ended.exit() == 0
         ? ""
         : command[0] + " exited with " + ended.exit() + ": " + ended.printed().strip();

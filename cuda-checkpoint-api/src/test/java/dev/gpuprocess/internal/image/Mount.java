@@ -3,7 +3,7 @@ package dev.gpuprocess.internal.image;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
-import dev.gpuprocess.fixtures.Command;
+import dev.gpuprocess.fixtures.ProgramRun;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -50,7 +50,7 @@ final class Mount implements AutoCloseable {
 
   /** Runs a program; returns its output if it fails, or nothing. */
   static String run(String... command) throws IOException, InterruptedException {
-    Command.Ended ended = Command.of(command).run();
+    ProgramRun.Ended ended = ProgramRun.of(command).run();
     return ended.exit() == 0 ? "" : "status " + ended.exit() + " " + ended.printed();
   }
 }

@@ -5,7 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assumptions.assumeFalse;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
-import dev.gpuprocess.fixtures.Command;
+import dev.gpuprocess.fixtures.ProgramRun;
 import dev.gpuprocess.internal.linux.BlockFile;
 import dev.gpuprocess.internal.linux.IoExecutor;
 import dev.gpuprocess.internal.manifest.Checksum;
@@ -64,7 +64,8 @@ class SparseCopyTest {
   }
 
   private static long allocated(Path file) {
-    return Long.parseLong(Command.of("stat", "-c", "%b", file.toString()).succeed().strip()) * 512;
+    return Long.parseLong(ProgramRun.of("stat", "-c", "%b", file.toString()).succeed().strip())
+        * 512;
   }
 
   private void assumeHoles() throws IOException {
@@ -74,8 +75,8 @@ class SparseCopyTest {
       file.reserve(MIB);
     }
     assumeTrue(allocated(probe) >= MIB, "no space is reserved here");
-    Command.Ended punched =
-        Command.of("fallocate", "-p", "-o", "0", "-l", Integer.toString(MIB), probe.toString())
+    ProgramRun.Ended punched =
+        ProgramRun.of("fallocate", "-p", "-o", "0", "-l", Integer.toString(MIB), probe.toString())
             .run();
     assumeTrue(punched.exit() == 0, "no holes here: " + punched.printed());
     assumeTrue(allocated(probe) < MIB, "holes take space here");

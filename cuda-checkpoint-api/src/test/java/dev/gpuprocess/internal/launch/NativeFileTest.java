@@ -4,7 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
-import dev.gpuprocess.fixtures.Command;
+import dev.gpuprocess.fixtures.ProgramRun;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import org.junit.jupiter.api.Test;
@@ -17,7 +17,8 @@ class NativeFileTest {
   void theForkHandlerNeedsNoFunctionOfGlibcAlone() throws Exception {
     assumeTrue(Files.exists(Path.of("/usr/bin/nm")), "binutils is not installed");
     String functions =
-        Command.of("nm", "-D", NativeFile.installed(NativeFile.FORK_HANDLER).toString()).succeed();
+        ProgramRun.of("nm", "-D", NativeFile.installed(NativeFile.FORK_HANDLER).toString())
+            .succeed();
     assertTrue(functions.contains(" w __register_atfork"), functions);
     assertFalse(functions.contains(" U __"), functions);
   }

@@ -3,7 +3,7 @@ package dev.gpuprocess.internal.linux;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import dev.gpuprocess.contract.TestJvm;
-import dev.gpuprocess.fixtures.Command;
+import dev.gpuprocess.fixtures.ProgramRun;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -28,8 +28,8 @@ class ChildStartTest {
     List<String> options =
         List.of("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:CompileThresholdScaling=0.1");
     assertEquals(
-        new Command.Ended(0, "started\n"),
-        Command.of(TestJvm.command(options, Starts.class)).run(LIMIT));
+        new ProgramRun.Ended(0, "started\n"),
+        ProgramRun.of(TestJvm.command(options, Starts.class)).run(LIMIT));
   }
 
   /** Starts children on three threads, beside one that collects, and takes what becomes free. */

@@ -5,7 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.PlainImage;
 import dev.gpuprocess.error.MachineDifference;
-import dev.gpuprocess.fixtures.Command;
+import dev.gpuprocess.fixtures.ProgramRun;
 import dev.gpuprocess.image.ImageMachine;
 import dev.gpuprocess.image.MappedFile;
 import dev.gpuprocess.internal.manifest.Checksum;
@@ -103,7 +103,7 @@ class FileComparisonTest {
 
   @Test
   void anythingButAFilePreventsAndIsNotOpened() throws Exception {
-    Command.of("mkfifo", path("fifo")).succeed();
+    ProgramRun.of("mkfifo", path("fifo")).succeed();
     for (String other : List.of(path("fifo"), directory.toString(), "/dev/zero", "/dev/tty")) {
       assertPrevents(
           new MappedFile(other, 256, "07", null),

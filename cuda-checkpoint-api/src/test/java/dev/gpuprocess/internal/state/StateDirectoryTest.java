@@ -9,7 +9,7 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 import dev.gpuprocess.contract.ErrorText;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.contract.TmpFs;
-import dev.gpuprocess.fixtures.Command;
+import dev.gpuprocess.fixtures.ProgramRun;
 import dev.gpuprocess.internal.linux.ProcessKey;
 import java.io.IOException;
 import java.io.OutputStream;
@@ -159,7 +159,7 @@ class StateDirectoryTest {
     lock(state()).close();
     Path file = state().path().resolve("locks.d/gpu-0");
     Files.delete(file);
-    Command.of("mkfifo", file.toString()).succeed();
+    ProgramRun.of("mkfifo", file.toString()).succeed();
     assertRefused("is not a regular file");
   }
 

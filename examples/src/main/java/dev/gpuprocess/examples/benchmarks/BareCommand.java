@@ -1,6 +1,6 @@
 package dev.gpuprocess.examples.benchmarks;
 
-import dev.gpuprocess.fixtures.Command;
+import dev.gpuprocess.fixtures.ProgramRun;
 import java.nio.file.Path;
 import java.time.Duration;
 
@@ -15,13 +15,13 @@ record BareCommand(Path criu) implements Contender {
 
   @Override
   public void dump(int pid, Path place) {
-    Command.of("sh", "-c", DUMP, criu.toString(), Integer.toString(pid), place.toString())
+    ProgramRun.of("sh", "-c", DUMP, criu.toString(), Integer.toString(pid), place.toString())
         .succeed(LIMIT);
   }
 
   @Override
   public void restore(int pid, Path place) {
-    Command.of(
+    ProgramRun.of(
             criu.toString(),
             "restore",
             "--images-dir",

@@ -1,9 +1,8 @@
 package dev.gpuprocess.examples.benchmarks;
 
-import dev.gpuprocess.fixtures.Command;
 import dev.gpuprocess.fixtures.Counter;
+import dev.gpuprocess.fixtures.ProgramRun;
 import dev.gpuprocess.fixtures.SimulatedDriver;
-import java.io.File;
 import java.io.IOException;
 import java.io.InputStream;
 import java.nio.file.Files;
@@ -47,10 +46,9 @@ public final class Bench {
    *
    * @param args the JDKs whose start is measured
    * @throws IOException if a program cannot be started
-   * @throws InterruptedException if interrupted
    * @throws RunnerException if the harness fails
    */
-  public static void main(String[] args) throws IOException, InterruptedException, RunnerException {
+  public static void main(String[] args) throws IOException, RunnerException {
     try (SimulatedDriver driver = SimulatedDriver.create();
         Counter counter = Counter.start(driver)) {
       Bench bench = new Bench(driver, counter);
@@ -67,7 +65,7 @@ public final class Bench {
   }
 
   /** Measures Java and C in turn, so that other load slows both. */
-  private void calls() throws IOException, InterruptedException, RunnerException {
+  private void calls() throws IOException, RunnerException {
     Path simctl = extractSimctl();
     Map<String, List<Double>> nanos = new LinkedHashMap<>();
     for (int round = 0; round < ROUNDS; round++) {
@@ -128,12 +126,12 @@ public final class Bench {
     String library = driver.libcuda().toString();
     String count = Integer.toString(calls);
     String printed =
-        Command.of(simctl.toString(), "--lib", library, "time", count, Long.toString(pid))
+        ProgramRun.of(simctl.toString(), "--lib", library, "time", count, Long.toString(pid))
             .succeed();
     return Double.parseDouble(printed.split(" ", 2)[0]);
   }
 
-  private void starts(String... homes) throws IOException, InterruptedException {
+  private void starts(String... homes) {
     System.out.printf(
         Locale.ROOT, "%njava start to first state, median of %s    ms   empty main%n", STARTS);
     for (String home : homes) {
@@ -143,8 +141,7 @@ public final class Bench {
     }
   }
 
-  private double medianStart(String home, List<String> arguments)
-      throws IOException, InterruptedException {
+  private double medianStart(String home, List<String> arguments) {
     List<String> command =
         new ArrayList<>(
             List.of(
@@ -160,18 +157,11 @@ public final class Bench {
     return median(times);
   }
 
-  private double millisOf(List<String> command) throws IOException, InterruptedException {
-    ProcessBuilder builder =
-        new ProcessBuilder(command)
-            .redirectOutput(ProcessBuilder.Redirect.DISCARD)
-            .redirectError(new File("/dev/null"));
-    builder.environment().put("GPUPROCESS_DRIVER_DIR", driver.directory().toString());
+  private double millisOf(List<String> command) {
+    ProgramRun program =
+        ProgramRun.of(command).with(Map.of("GPUPROCESS_DRIVER_DIR", driver.directory().toString()));
     long began = System.nanoTime();
-    int exit = builder.start().waitFor();
-    double millis = (System.nanoTime() - began) / 1e6;
-    if (exit != 0) {
-      throw new IOException(String.join(" ", command) + " exited with " + exit);
-    }
-    return millis;
+    program.succeed();
+    return (System.nanoTime() - began) / 1e6;
   }
 }

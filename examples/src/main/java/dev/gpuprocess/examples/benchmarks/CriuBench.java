@@ -1,6 +1,6 @@
 package dev.gpuprocess.examples.benchmarks;
 
-import dev.gpuprocess.fixtures.Command;
+import dev.gpuprocess.fixtures.ProgramRun;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -96,7 +96,7 @@ public final class CriuBench {
   private void cycle(Row row, int mebibytes) throws IOException, InterruptedException {
     Path place = Files.createTempDirectory(directory, "criu-bench");
     try (BenchSubject subject = BenchSubject.start(mebibytes)) {
-      Command.of("sync", "-f", place.toString()).succeed();
+      ProgramRun.of("sync", "-f", place.toString()).succeed();
       long begin = System.nanoTime();
       row.contender.dump(subject.pid(), place);
       long dumped = System.nanoTime();
@@ -108,7 +108,7 @@ public final class CriuBench {
       row.dumps.add((dumped - begin) / 1e9);
       row.restores.add((restored - free) / 1e9);
     } finally {
-      Command.of("rm", "-rf", place.toString()).succeed();
+      ProgramRun.of("rm", "-rf", place.toString()).succeed();
     }
   }
 }

@@ -1,6 +1,6 @@
 package dev.gpuprocess.examples.benchmarks;
 
-import dev.gpuprocess.fixtures.Command;
+import dev.gpuprocess.fixtures.ProgramRun;
 import java.io.UncheckedIOException;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -28,7 +28,7 @@ record PyCriu(Path criu) implements Contender {
 
   static boolean isInstalled() {
     try {
-      return Command.of("python3", "-c", "import pycriu").run().exit() == 0;
+      return ProgramRun.of("python3", "-c", "import pycriu").run().exit() == 0;
     } catch (UncheckedIOException withoutPython) {
       return false;
     }
@@ -46,7 +46,7 @@ record PyCriu(Path criu) implements Contender {
 
   private void run(String what, int pid, Path place) {
     String number = Integer.toString(pid);
-    Command.of("python3", "-c", SCRIPT, what, criu.toString(), number, place.toString())
+    ProgramRun.of("python3", "-c", SCRIPT, what, criu.toString(), number, place.toString())
         .succeed(LIMIT);
   }
 

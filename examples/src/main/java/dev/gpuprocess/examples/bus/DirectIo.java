@@ -1,6 +1,6 @@
 package dev.gpuprocess.examples.bus;
 
-import dev.gpuprocess.fixtures.Command;
+import dev.gpuprocess.fixtures.ProgramRun;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -46,7 +46,7 @@ final class DirectIo implements AutoCloseable {
     command.addAll(List.of("bs=" + BLOCK_MIB + "M", "count=" + blocks));
     command.addAll(List.of(operands));
     long began = System.nanoTime();
-    Command.of(command).succeed(LIMIT);
+    ProgramRun.of(command).succeed(LIMIT);
     return new Size(blocks * BLOCK_MIB).bytes() / ((System.nanoTime() - began) / 1e9);
   }
 

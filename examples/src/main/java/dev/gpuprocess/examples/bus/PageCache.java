@@ -1,6 +1,6 @@
 package dev.gpuprocess.examples.bus;
 
-import dev.gpuprocess.fixtures.Command;
+import dev.gpuprocess.fixtures.ProgramRun;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -33,7 +33,7 @@ final class PageCache {
     for (Path file : files) {
       List<String> command =
           Stream.concat(Stream.of("dd", "if=" + file), operands.stream()).toList();
-      Command.of(command).succeed(LIMIT);
+      ProgramRun.of(command).succeed(LIMIT);
     }
   }
 }

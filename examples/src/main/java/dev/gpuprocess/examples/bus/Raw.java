@@ -2,7 +2,7 @@ package dev.gpuprocess.examples.bus;
 
 import dev.gpuprocess.cuda.CudaDriver;
 import dev.gpuprocess.cuda.CudaResult;
-import dev.gpuprocess.fixtures.Command;
+import dev.gpuprocess.fixtures.ProgramRun;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -99,7 +99,7 @@ final class Raw implements Way {
 
   private void run(String name, List<String> command) throws IOException, InterruptedException {
     long began = System.nanoTime();
-    int exit = Command.of(command).run(LIMIT).exit();
+    int exit = ProgramRun.of(command).run(LIMIT).exit();
     if (exit != 0) {
       throw new IOException(command + " ended with " + exit + ": " + lastOfLogs());
     }

@@ -1,7 +1,7 @@
 package dev.gpuprocess.examples.bus;
 
 import dev.gpuprocess.GpuCheckpoints;
-import dev.gpuprocess.fixtures.Command;
+import dev.gpuprocess.fixtures.ProgramRun;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.options.HostMemory;
 import java.io.IOException;
@@ -93,7 +93,7 @@ final class ReadyMemory implements AutoCloseable {
     }
     files.forEach(file -> command.add(file.toString()));
     // For a file that the library has just closed it prints an error.
-    Stream<String> blocks = Command.of(command).run().printed().lines();
+    Stream<String> blocks = ProgramRun.of(command).run().printed().lines();
     return blocks.filter(line -> line.matches("\\d+")).mapToLong(Long::parseLong).sum() * BLOCK;
   }
 

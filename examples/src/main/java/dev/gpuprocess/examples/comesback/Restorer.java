@@ -6,9 +6,9 @@ import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.examples.cli.Main;
 import dev.gpuprocess.examples.demo.Await;
 import dev.gpuprocess.fixtures.AttributeProcess;
+import dev.gpuprocess.fixtures.ProgramRun;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import java.io.BufferedReader;
-import java.io.File;
 import java.io.IOException;
 import java.io.PrintStream;
 import java.io.UncheckedIOException;
@@ -62,7 +62,7 @@ final class Restorer implements AutoCloseable {
       case SAME_JVM -> checkpoints.open(image).resume().pid();
       case LAUNCH -> launch(image);
       case OTHER_JVM -> restoreInOtherJvm(image);
-      case COMMAND -> restoreByCommand(image, scratch);
+      case COMMAND -> restoreByCommand(image);
       case COMMAND_IN_TERMINAL -> restoreInTerminal(image, scratch);
     };
   }
@@ -109,19 +109,9 @@ final class Restorer implements AutoCloseable {
     return TestJvm.command(Main.class, "restore-image", image.toString());
   }
 
-  private long restoreByCommand(Path image, Path scratch)
-      throws IOException, FailedException, InterruptedException {
-    File output = scratch.resolve("output").toFile();
-    ProcessBuilder builder = new ProcessBuilder(command(image));
-    builder.environment().putAll(environment());
-    Process process =
-        builder
-            .redirectInput(new File("/dev/null"))
-            .redirectOutput(output)
-            .redirectErrorStream(true)
-            .start();
-    int code = process.waitFor();
-    return restoredPid(code, Files.readString(output.toPath()));
+  private long restoreByCommand(Path image) throws FailedException {
+    ProgramRun.Ended ended = ProgramRun.of(command(image)).with(environment()).run(PATIENCE);
+    return restoredPid(ended.exit(), ended.printed());
   }
 
   private long restoreInTerminal(Path image, Path scratch) throws IOException, FailedException {

@@ -1,6 +1,6 @@
 package dev.gpuprocess.examples.slurm;
 
-import dev.gpuprocess.fixtures.Command;
+import dev.gpuprocess.fixtures.ProgramRun;
 import java.io.UncheckedIOException;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -21,8 +21,9 @@ public final class Scontrol {
   /** A controller that is busy answers late, and the grace of a preemption is short. */
   private static final Duration LIMIT = Duration.ofSeconds(10);
 
-  /** A user may have set another form for times. */
-  private static final Map<String, String> STANDARD_TIMES = Map.of("SLURM_TIME_FORMAT", "standard");
+  /** A user may have set another form for times, and another language. */
+  private static final Map<String, String> STANDARD_FORMS =
+      Map.of("SLURM_TIME_FORMAT", "standard", "LC_ALL", "C");
 
   private static final Pattern LINE = Pattern.compile("^(\\S+)\\s+= (.*)$", Pattern.MULTILINE);
   private static final Pattern WORD = Pattern.compile("(?:^|\\s)([A-Za-z][\\w:/]*)=(\\S*)");
@@ -139,7 +140,7 @@ public final class Scontrol {
     words.addAll(List.of(arguments));
     try {
       // A full disk of temporary files must not hide that a job was requeued.
-      Command.Ended ended = Command.of(words).with(STANDARD_TIMES).throughPipe().run(LIMIT);
+      ProgramRun.Ended ended = ProgramRun.of(words).with(STANDARD_FORMS).throughPipe().run(LIMIT);
       return new Answer(ended.exit() == 0, ended.printed());
     } catch (UncheckedIOException e) {
       return new Answer(false, String.valueOf(e.getMessage()));

@@ -6,13 +6,12 @@ import dev.gpuprocess.examples.demo.Await;
 import dev.gpuprocess.examples.demo.Machine;
 import dev.gpuprocess.examples.demo.Scratch;
 import dev.gpuprocess.fixtures.Pattern;
+import dev.gpuprocess.fixtures.ProgramRun;
 import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.report.Step;
-import java.io.File;
 import java.io.IOException;
 import java.io.PrintStream;
 import java.io.UncheckedIOException;
-import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -154,18 +153,12 @@ public final class GpuPollers {
     }
   }
 
-  private String program(Path program, String name) throws IOException, InterruptedException {
+  private String program(Path program, String name) throws IOException {
     Path output = scratch.resolve(name.replace(' ', '-') + ".out");
     String command = "setsid stdbuf -oL \"$1\" >\"$2\" 2>&1 </dev/null & echo $!";
-    Process starter =
-        new ProcessBuilder("sh", "-c", command, "sh", program.toString(), output.toString())
-            .redirectInput(new File("/dev/null"))
-            .redirectError(ProcessBuilder.Redirect.INHERIT)
-            .start();
-    int pid =
-        Integer.parseInt(
-            new String(starter.getInputStream().readAllBytes(), StandardCharsets.US_ASCII).strip());
-    starter.waitFor();
+    ProgramRun starter =
+        ProgramRun.of("sh", "-c", command, "sh", program.toString(), output.toString());
+    int pid = Integer.parseInt(starter.succeed());
     ProcessIdentity[] identity = {ProcessIdentity.of(pid).orElseThrow()};
     await(() -> read(output).contains("Testing array length"), "its first result");
     String times = trip(() -> pid, restored -> identity[0] = restored);

@@ -4,7 +4,7 @@ import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.LaunchedProcess;
 import dev.gpuprocess.examples.demo.Await;
 import dev.gpuprocess.examples.demo.Scratch;
-import dev.gpuprocess.fixtures.Command;
+import dev.gpuprocess.fixtures.ProgramRun;
 import dev.gpuprocess.options.LaunchOptions;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.io.BufferedReader;
@@ -61,7 +61,7 @@ final class Trainer implements AutoCloseable {
   /** Returns the reason why no training can run here; empty if it can. */
   static Optional<String> whyMissing() {
     try {
-      Command.Ended check = Command.of("python3", "-c", CHECK_PYTORCH).run(PATIENCE);
+      ProgramRun.Ended check = ProgramRun.of("python3", "-c", CHECK_PYTORCH).run(PATIENCE);
       return check.exit() == 0 ? Optional.empty() : Optional.of(check.lastLine());
     } catch (UncheckedIOException e) {
       return Optional.of(String.valueOf(e.getMessage())); // not installed, or too slow

@@ -1,7 +1,7 @@
 package dev.gpuprocess.examples.zdtm;
 
-import dev.gpuprocess.fixtures.Command;
-import dev.gpuprocess.fixtures.Command.Ended;
+import dev.gpuprocess.fixtures.ProgramRun;
+import dev.gpuprocess.fixtures.ProgramRun.Ended;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
@@ -90,6 +90,6 @@ record BareCommand(String criu) implements Way {
   private Ended call(List<String> arguments) {
     List<String> command = new ArrayList<>(List.of(criu));
     command.addAll(arguments);
-    return Command.of(command).in(Path.of("/")).run();
+    return ProgramRun.of(command).in(Path.of("/")).run();
   }
 }

@@ -1,8 +1,8 @@
 package dev.gpuprocess.examples.zdtm;
 
 import dev.gpuprocess.examples.zdtm.Way.FailedException;
-import dev.gpuprocess.fixtures.Command;
-import dev.gpuprocess.fixtures.Command.Ended;
+import dev.gpuprocess.fixtures.ProgramRun;
+import dev.gpuprocess.fixtures.ProgramRun.Ended;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -71,7 +71,8 @@ final class Hooks implements AutoCloseable {
   private void run(String moment, Map<String, String> environment) throws FailedException {
     Path script = Stage.PROGRAMS.resolve(program.name() + ".hook");
     if (Files.isExecutable(stage.test().resolve(script))) {
-      Ended ended = Command.of("./" + script, moment).in(stage.test()).with(environment).run(LIMIT);
+      Ended ended =
+          ProgramRun.of("./" + script, moment).in(stage.test()).with(environment).run(LIMIT);
       if (ended.exit() != 0) {
         throw new FailedException(
             "its hook " + moment + " exited with " + ended.exit() + ": " + ended.lastLine());

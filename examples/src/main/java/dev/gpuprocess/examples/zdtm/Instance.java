@@ -2,8 +2,8 @@ package dev.gpuprocess.examples.zdtm;
 
 import dev.gpuprocess.examples.demo.Await;
 import dev.gpuprocess.examples.zdtm.Way.FailedException;
-import dev.gpuprocess.fixtures.Command;
-import dev.gpuprocess.fixtures.Command.Ended;
+import dev.gpuprocess.fixtures.ProgramRun;
+import dev.gpuprocess.fixtures.ProgramRun.Ended;
 import dev.gpuprocess.internal.linux.Processes;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
@@ -44,7 +44,7 @@ final class Instance implements AutoCloseable {
    */
   static Instance start(Stage stage, Program program, ProgramEnvironment environment, Hooks hooks)
       throws IOException, FailedException, NotHereException {
-    Command.Running running = environment.command().start();
+    ProgramRun.Running running = environment.command().start();
     Optional<String> unprepared = hooks.postStart();
     Ended ended = running.await(program.timeout());
     Path pidFile = stage.file(program, ".pid");

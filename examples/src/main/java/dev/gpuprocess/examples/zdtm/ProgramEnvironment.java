@@ -1,6 +1,6 @@
 package dev.gpuprocess.examples.zdtm;
 
-import dev.gpuprocess.fixtures.Command;
+import dev.gpuprocess.fixtures.ProgramRun;
 import dev.gpuprocess.internal.proc.Capabilities;
 import dev.gpuprocess.internal.proc.Capabilities.Capability;
 import dev.gpuprocess.internal.proc.Mount;
@@ -53,7 +53,7 @@ final class ProgramEnvironment implements AutoCloseable {
   }
 
   /** Returns the command that starts the program. */
-  Command command() {
+  ProgramRun command() {
     Map<String, String> environment = new HashMap<>();
     environment.put("ZDTM_THREAD_BOMB", "5");
     if (!program.has("suid") && mayRaiseLimits()) {
@@ -62,7 +62,7 @@ final class ProgramEnvironment implements AutoCloseable {
       environment.put("ZDTM_GROUPS", "27495 48244");
     }
     if (root == null) {
-      return new Command(program.command(), stage.programs(), environment);
+      return new ProgramRun(program.command(), stage.programs(), environment);
     }
     environment.put("ZDTM_NEWNS", "1");
     environment.put("ZDTM_ROOT", root.directory().toString());
@@ -73,7 +73,7 @@ final class ProgramEnvironment implements AutoCloseable {
       environment.put("ZDTM_USERNS", "1");
     }
     Path inside = root.directory().resolve(Stage.PROGRAMS);
-    return new Command(program.command(), inside, environment);
+    return new ProgramRun(program.command(), inside, environment);
   }
 
   /** Hides the root directory from other users; to be called when the program runs. */
@@ -123,7 +123,7 @@ final class ProgramEnvironment implements AutoCloseable {
     }
     unmountBelow(stage.test());
     removeNewDevices();
-    Command.of("rm", "-rf", "--one-file-system", "dump").in(stage.test()).succeed();
+    ProgramRun.of("rm", "-rf", "--one-file-system", "dump").in(stage.test()).succeed();
   }
 
   /** Returns whether CRIU can dump processes of other users; in containers it cannot. */
@@ -139,12 +139,12 @@ final class ProgramEnvironment implements AutoCloseable {
             .collect(Collectors.toList());
     Collections.reverse(points);
     for (Path point : points) {
-      Command.of("umount", "--lazy", point.toString()).in(Path.of("/")).succeed();
+      ProgramRun.of("umount", "--lazy", point.toString()).in(Path.of("/")).succeed();
     }
   }
 
   private static List<String> devices() {
-    return Command.of("ip", "-oneline", "link", "show")
+    return ProgramRun.of("ip", "-oneline", "link", "show")
         .run()
         .printed()
         .lines()
@@ -156,7 +156,7 @@ final class ProgramEnvironment implements AutoCloseable {
     for (String name : devices()) {
       if (!devices.contains(name)) {
         // The removal of one end of a pair removes the other end too.
-        Command.of("ip", "link", "delete", name).run();
+        ProgramRun.of("ip", "link", "delete", name).run();
       }
     }
   }

@@ -1,8 +1,8 @@
 package dev.gpuprocess.examples.zdtm;
 
 import dev.gpuprocess.examples.zdtm.Way.FailedException;
-import dev.gpuprocess.fixtures.Command;
-import dev.gpuprocess.fixtures.Command.Ended;
+import dev.gpuprocess.fixtures.ProgramRun;
+import dev.gpuprocess.fixtures.ProgramRun.Ended;
 import dev.gpuprocess.internal.linux.DurableFiles;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -61,7 +61,7 @@ final class Programs {
         words.add(name + ".desc");
       }
     }
-    Ended ended = Command.of(words).in(stage.programs()).run();
+    Ended ended = ProgramRun.of(words).in(stage.programs()).run();
     if (ended.exit() != 0) {
       throw new FailedException("the .desc files cannot be read: " + ended.lastLine());
     }
@@ -80,7 +80,7 @@ final class Programs {
         new ArrayList<>(List.of("make", "--dry-run", "--keep-going", "--no-print-directory"));
     names.forEach(name -> words.add(name + ".pid"));
     Map<String, List<String>> commands = new HashMap<>();
-    Command.of(words)
+    ProgramRun.of(words)
         .in(stage.programs())
         .run()
         .printed()

@@ -1,7 +1,7 @@
 package dev.gpuprocess.examples.zdtm;
 
-import dev.gpuprocess.fixtures.Command;
-import dev.gpuprocess.fixtures.Command.Ended;
+import dev.gpuprocess.fixtures.ProgramRun;
+import dev.gpuprocess.fixtures.ProgramRun.Ended;
 import java.nio.file.Files;
 import java.util.HashMap;
 import java.util.List;
@@ -36,7 +36,7 @@ final class Requirements {
     }
     if (Files.isExecutable(stage.file(program, ".checkskip"))) {
       String script = Stage.PROGRAMS.resolve(program.name() + ".checkskip").toString();
-      Ended ended = Command.of(script).in(stage.test()).run();
+      Ended ended = ProgramRun.of(script).in(stage.test()).run();
       if (ended.exit() != 0) {
         String why = ended.lastLine();
         throw new NotHereException(

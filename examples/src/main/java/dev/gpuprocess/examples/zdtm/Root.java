@@ -1,6 +1,6 @@
 package dev.gpuprocess.examples.zdtm;
 
-import dev.gpuprocess.fixtures.Command;
+import dev.gpuprocess.fixtures.ProgramRun;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
@@ -136,7 +136,7 @@ final class Root implements AutoCloseable {
 
   private static void copyLibraries(Path program, Path root) throws IOException {
     // For a script ldd prints no library and fails.
-    String printed = Command.of("ldd", program.toString()).in(root).run().printed();
+    String printed = ProgramRun.of("ldd", program.toString()).in(root).run().printed();
     for (String line : printed.lines().toList()) {
       Matcher library = LIBRARY.matcher(line);
       if (library.find()) {
@@ -162,6 +162,6 @@ final class Root implements AutoCloseable {
   }
 
   private static void command(Object... words) {
-    Command.of(Arrays.stream(words).map(Object::toString).toList()).in(Path.of("/")).succeed();
+    ProgramRun.of(Arrays.stream(words).map(Object::toString).toList()).in(Path.of("/")).succeed();
   }
 }

@@ -1,6 +1,6 @@
 package dev.gpuprocess.examples.zdtm;
 
-import dev.gpuprocess.fixtures.Command;
+import dev.gpuprocess.fixtures.ProgramRun;
 import dev.gpuprocess.internal.linux.DurableFiles;
 import java.io.IOException;
 import java.nio.file.Path;
@@ -46,7 +46,7 @@ final class Stage {
   void removeLeftovers() throws IOException {
     for (Path file : DurableFiles.list(programs())) {
       if (!own.contains(file)) {
-        Command.of("rm", "-rf", "--one-file-system", file.toString()).in(test).succeed();
+        ProgramRun.of("rm", "-rf", "--one-file-system", file.toString()).in(test).succeed();
       }
     }
   }

@@ -12,9 +12,9 @@ import dev.gpuprocess.LockedProcess;
 import dev.gpuprocess.contract.NativeCalls;
 import dev.gpuprocess.contract.RequiresCriu;
 import dev.gpuprocess.examples.demo.Await;
-import dev.gpuprocess.fixtures.Command;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
+import dev.gpuprocess.fixtures.ProgramRun;
 import dev.gpuprocess.fixtures.Signal;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.fixtures.SimulatedGpu;
@@ -505,7 +505,7 @@ class CommandLineTest {
   void endsBySigtermWhileItPrints(GpuCheckpoints machine, SimulatedDriver driver) throws Exception {
     assumeTrue(Files.exists(Path.of("/proc/self/stack")), "this kernel shows no stacks");
     Path pipe = directory.resolve("pipe");
-    assertEquals("", Command.of("mkfifo", pipe.toString()).succeed());
+    assertEquals("", ProgramRun.of("mkfifo", pipe.toString()).succeed());
     Path err = directory.resolve("err");
     try (RandomAccessFile held = new RandomAccessFile(pipe.toFile(), "rw")) {
       Process filling = new ProcessBuilder("yes").redirectOutput(pipe.toFile()).start();

@@ -4,8 +4,8 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.GpuCheckpoints;
-import dev.gpuprocess.fixtures.Command;
 import dev.gpuprocess.fixtures.Counter;
+import dev.gpuprocess.fixtures.ProgramRun;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.fixtures.SimulatedGpu;
 import java.io.BufferedReader;
@@ -77,7 +77,7 @@ class PackagedIT {
   void suspendsAndResumesAProcess(Counter counter) {
     assertEquals(101, counter.increment());
     for (String verb : List.of("suspend", "resume")) {
-      Command.of(command("gpuprocess.jar", verb, counter.pid())).succeed(Duration.ofMinutes(3));
+      ProgramRun.of(command("gpuprocess.jar", verb, counter.pid())).succeed(Duration.ofMinutes(3));
     }
     assertEquals(102, counter.increment());
   }

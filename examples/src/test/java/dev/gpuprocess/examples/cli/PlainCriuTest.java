@@ -9,8 +9,8 @@ import com.google.gson.JsonParser;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.contract.RequiresCriu;
 import dev.gpuprocess.contract.RequiresRoot;
-import dev.gpuprocess.fixtures.Command;
 import dev.gpuprocess.fixtures.Pattern;
+import dev.gpuprocess.fixtures.ProgramRun;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.fixtures.SimulatedGpu;
 import java.nio.file.Path;
@@ -62,7 +62,7 @@ class PlainCriuTest {
                 verb + ".log"));
     words.addAll(List.of("--images-dir", images.toString()));
     words.addAll(Call.words(more));
-    Command.of(words).succeed(PATIENCE);
+    ProgramRun.of(words).succeed(PATIENCE);
   }
 
   @ParameterizedTest

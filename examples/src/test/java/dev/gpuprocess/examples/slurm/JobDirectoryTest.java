@@ -8,7 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.error.ImageException;
-import dev.gpuprocess.fixtures.Command;
+import dev.gpuprocess.fixtures.ProgramRun;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -157,7 +157,7 @@ class JobDirectoryTest {
   void onlySmallRegularRecordsAreRead() throws IOException {
     JobDirectory directory = open(0);
     Path finished = path.resolve("finished");
-    Command.of("mkfifo", finished.toString()).succeed();
+    ProgramRun.of("mkfifo", finished.toString()).succeed();
     assertUnreadable("is not a regular file", directory);
     Files.delete(finished);
     Files.createSymbolicLink(finished, Files.writeString(images.resolve("target"), "0"));
