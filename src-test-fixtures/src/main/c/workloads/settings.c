@@ -3,9 +3,12 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,6 +62,21 @@ static long confine(void) {
   return result;
 }
 
+/* All threads may no longer make memory executable, which the driver does not. */
+static long filter(void) {
+  struct sock_filter code[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mprotect, 0, 3),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[2])),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PROT_READ | PROT_EXEC, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  struct sock_fprog program = {.len = sizeof code / sizeof code[0], .filter = code};
+  prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+  return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program);
+}
+
 static long join(void) {
   if (syscall(SYS_keyctl, JOIN_SESSION, NULL) < 0) return -1;
   return syscall(SYS_add_key, "user", "ticket", "secret", 6, SESSION);
@@ -67,6 +85,7 @@ static long join(void) {
 static long set(const char *name) {
   unsigned long first = 1;
   if (strcmp(name, "mdwe") == 0) return prctl(SET_MDWE, 1, 0, 0, 0);
+  if (strcmp(name, "seccomp") == 0) return filter();
   if (strcmp(name, "landlock") == 0) return confine();
   if (strcmp(name, "seal") == 0) return syscall(CALL_MSEAL, sealed = area(), AREA, 0);
   if (strcmp(name, "keys") == 0) return join();

@@ -83,6 +83,7 @@ public final class GpuCheckpoints {
               new HostMemoryPool(HostMemory.automatic()),
               false,
               false,
+              false,
               new CriuSettings(CriuOptions.ofDefaults(), Set.of()),
               null));
 
@@ -516,6 +517,7 @@ public final class GpuCheckpoints {
     private HostMemoryPool hostMemory;
     private @Nullable HostMemory newHostMemory;
     private boolean allowPeerMemory;
+    private boolean allowPolls;
     private boolean resumeOnExit;
     private CriuSettings criuOptions;
     private @Nullable ImageKey imageKey;
@@ -530,6 +532,7 @@ public final class GpuCheckpoints {
       this.driverHook = from.driverHook();
       this.hostMemory = from.hostMemory();
       this.allowPeerMemory = from.allowPeerMemory();
+      this.allowPolls = from.allowPolls();
       this.resumeOnExit = from.resumeOnExit();
       this.criuOptions = from.criuOptions();
       this.imageKey = from.imageKey();
@@ -674,6 +677,26 @@ public final class GpuCheckpoints {
     }
 
     /**
+     * Sets whether processes are checkpointed although they poll the driver and their polls cannot
+     * be made to wait. The driver's lock does not block calls such as {@code cuStreamQuery}, and a
+     * process that makes one during a checkpoint dies of SIGSEGV. So a small page of code in the
+     * process makes them wait. A process that may not map code ({@code PR_SET_MDWE}), whose seccomp
+     * filter forbids a call, that is traced by a debugger, or whose libcuda is of an unknown kind
+     * cannot be given that page. If one of its threads is seen in such a call, the checkpoint is
+     * refused with {@link dev.gpuprocess.error.FixAndRetryException} and reason POLLS, and the
+     * process is not touched. If none is seen, it is checkpointed, and the {@link
+     * dev.gpuprocess.report.Step#note() note} of the step says that polls do not wait. A process
+     * that this user may not trace cannot be looked at, and counts as one that does not poll.
+     *
+     * @param allow true to take the risk that the process dies; false by default
+     * @return this builder
+     */
+    public Builder allowPolls(boolean allow) {
+      this.allowPolls = allow;
+      return this;
+    }
+
+    /**
      * Sets whether the exit of this JVM resumes the processes that it has locked or suspended with
      * these settings. A program that is ended by a signal (SIGTERM, SIGINT), by {@link System#exit}
      * or by the end of its last thread leaves no {@code try} block, so it does not close the state
@@ -778,6 +801,7 @@ public final class GpuCheckpoints {
               driverHook,
               hostMemory,
               allowPeerMemory,
+              allowPolls,
               resumeOnExit,
               criuOptions,
               imageKey));

@@ -82,6 +82,12 @@ public class FixAndRetryException extends GpuCheckpointException {
      */
     HOST_MEMORY,
 
+    /**
+     * The process polls the driver, and its polls cannot be made to wait, so that a checkpoint
+     * could kill it. Nothing was checkpointed.
+     */
+    POLLS,
+
     /** The state directory cannot be used. */
     STATE_DIRECTORY,
 

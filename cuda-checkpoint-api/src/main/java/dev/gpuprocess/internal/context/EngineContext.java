@@ -24,6 +24,8 @@ import org.jspecify.annotations.Nullable;
  * @param driverHook whether the driver's copies are divided among threads
  * @param hostMemory the pool for the GPU memory of suspended processes
  * @param allowPeerMemory whether ranks that may map each other's GPU memory are checkpointed
+ * @param allowPolls whether processes are checkpointed whose polls of the driver cannot be made to
+ *     wait
  * @param resumeOnExit whether the exit of this JVM resumes what it has suspended
  * @param criuOptions the options of CRIU for all dumps and restores
  * @param imageKey the key that signs new images and verifies opened ones; null for none
@@ -38,6 +40,7 @@ public record EngineContext(
     boolean driverHook,
     HostMemoryPool hostMemory,
     boolean allowPeerMemory,
+    boolean allowPolls,
     boolean resumeOnExit,
     CriuSettings criuOptions,
     @Nullable ImageKey imageKey) {

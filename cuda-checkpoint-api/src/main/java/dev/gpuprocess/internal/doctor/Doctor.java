@@ -82,6 +82,7 @@ public final class Doctor {
               ? memory::checkResumeCapacity
               : memory::checkSuspendCapacity);
     }
+    checkup.look("polls", process::lookAtPolls);
     TreeCheckup tree =
         new TreeCheckup(
             checkup, context, identity, process.driverAnswers(), options.releaseInheritedGpu());

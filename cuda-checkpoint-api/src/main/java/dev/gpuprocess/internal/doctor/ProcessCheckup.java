@@ -6,6 +6,7 @@ import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.UnsupportedResource;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.dump.DumpCheck;
+import dev.gpuprocess.internal.engine.PollCheck;
 import dev.gpuprocess.internal.inherited.GpuHandles;
 import dev.gpuprocess.internal.linux.ProcessKey;
 import dev.gpuprocess.internal.linux.Processes;
@@ -221,6 +222,17 @@ final class ProcessCheckup {
   /** Returns whether the driver refuses every restore of it. */
   boolean isPoisoned() {
     return poison != null && state == ProcessState.CHECKPOINTED;
+  }
+
+  /** Checks whether a suspend of a process on its GPU would be refused because of its polls. */
+  void lookAtPolls() {
+    if (DumpCheck.isOnGpu(state) && !context.allowPolls()) {
+      checkup
+          .query(process, "polls", context.timeouts().call(), () -> PollCheck.obstacle(process))
+          .flatMap(found -> found)
+          .ifPresent(
+              why -> checkup.problem("polls", why + ": a suspend is refused", PollCheck.OPTION));
+    }
   }
 
   /**

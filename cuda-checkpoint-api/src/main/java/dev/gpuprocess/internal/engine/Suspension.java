@@ -81,12 +81,15 @@ public final class Suspension {
    */
   private static String setGate(ProcessOperation member) {
     TrackedProcess process = member.process();
-    LockGate.Result gate = LockGate.set(process.identity);
+    LockGate.Result gate = LockGate.set(process.identity, process.context.allowPolls());
     if (!gate.danger().isEmpty()) {
       throw new LockTimeoutException(
           "process %s was not checkpointed, as that could kill it now: %s; try again"
               .formatted(process.pid(), gate.danger()),
           member.failure(null, ProcessState.LOCKED));
+    }
+    if (!gate.isSet()) { // perhaps a new member, or one that began to poll
+      PollCheck.require(process, member.failure(null, ProcessState.LOCKED));
     }
     return gate.note();
   }
@@ -100,6 +103,7 @@ public final class Suspension {
   public static long suspend(TreeOperation operation, Duration lockTimeout, Stop stop) {
     // Before the lock: a refused process is not stopped.
     PeerMemoryCheck.require(operation.tree(), "suspend");
+    PollCheck.require(operation);
     // The processes run while their memory is made.
     long locked;
     try (SaveMemory memory = SaveMemory.take(operation)) {

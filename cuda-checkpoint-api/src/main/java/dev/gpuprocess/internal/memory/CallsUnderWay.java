@@ -1,6 +1,5 @@
 package dev.gpuprocess.internal.memory;
 
-import dev.gpuprocess.internal.linux.NativeCallException;
 import dev.gpuprocess.internal.linux.ProcessMemory;
 import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.proc.ProcFs;
@@ -9,8 +8,6 @@ import dev.gpuprocess.internal.remote.UntraceableException;
 import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
-import java.nio.ByteBuffer;
-import java.nio.ByteOrder;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -71,7 +68,7 @@ final class CallsUnderWay {
   private static final Duration STOPPING = Duration.ofSeconds(2);
 
   private final ProcessIdentity process;
-  private final ProcessMemory memory;
+  private final StackReader stacks;
   private final Map<Long, GatePage.Entry> byReturnAddress;
   private final long leastReturnAddress;
   private final long mostReturnAddress;
@@ -94,7 +91,7 @@ final class CallsUnderWay {
       LongPredicate isDriverCode) {
     this.process = process;
     this.isDriverCode = isDriverCode;
-    this.memory = memory;
+    this.stacks = new StackReader(memory);
     this.byReturnAddress =
         pages.stream()
             .flatMap(page -> page.entries().stream())
@@ -133,7 +130,7 @@ final class CallsUnderWay {
       String[] words = call.get().strip().split(" ");
       if (words.length < 3) {
         running.add(thread);
-      } else if (isInside(stackPointer(words), mappings, true)) {
+      } else if (isInside(StackReader.pointer(words), mappings, true)) {
         if (sleepsUntilWoken(words)) {
           waitsForMutex = true;
         } else {
@@ -164,11 +161,6 @@ final class CallsUnderWay {
     return words[0].equals(FUTEX) && words.length > 4 && words[4].equals("0x0");
   }
 
-  /** Parses {@code 202 0x7f.. 0x189 0x0 0x0 0x0 0x0 STACK INSTRUCTION}. */
-  static long stackPointer(String[] words) {
-    return Long.parseUnsignedLong(words[words.length - 2].substring(2), 16);
-  }
-
   private List<Integer> matching(List<Integer> running, LongPredicate test) {
     if (running.isEmpty()) {
       return running;
@@ -183,12 +175,12 @@ final class CallsUnderWay {
 
   private boolean isInDriver(int thread, List<Mapping> mappings) {
     String[] words = ProcFs.read(thread, "syscall").orElse("").strip().split(" ");
-    return words.length > 2 && isInDriver(stackPointer(words), mappings);
+    return words.length > 2 && isInDriver(StackReader.pointer(words), mappings);
   }
 
   /** Returns whether a function of libcuda has called what the thread executes. */
   private boolean isInDriver(long stackPointer, List<Mapping> mappings) {
-    Optional<long[]> top = stack(stackPointer, mappings, TOP_BYTES);
+    Optional<long[]> top = stacks.words(stackPointer, mappings, TOP_BYTES);
     return top.isEmpty() || Arrays.stream(top.get()).anyMatch(isDriverCode);
   }
 
@@ -226,28 +218,10 @@ final class CallsUnderWay {
    */
   private boolean isInside(long stackPointer, List<Mapping> mappings, boolean asleep) {
     // a stack that cannot be read is perhaps new: read again
-    return stack(stackPointer, mappings, STACK_BYTES)
+    return stacks
+        .words(stackPointer, mappings, STACK_BYTES)
         .map(words -> isInside(words, stackPointer, asleep))
         .orElse(true);
-  }
-
-  /** Reads words of a stack from its top; empty if that is in no mapping, or cannot be read. */
-  private Optional<long[]> stack(long stackPointer, List<Mapping> mappings, int most) {
-    Optional<Mapping> stack =
-        mappings.stream().filter(each -> each.contains(stackPointer)).findFirst();
-    if (stack.isEmpty()) {
-      return Optional.empty();
-    }
-    int bytes = (int) Math.min(most, stack.get().end() - stackPointer) & -Long.BYTES;
-    try {
-      byte[] content = memory.read(stackPointer, bytes);
-      long[] words = new long[bytes / Long.BYTES];
-      ByteBuffer.wrap(content).order(ByteOrder.LITTLE_ENDIAN).asLongBuffer().get(words);
-      return Optional.of(words);
-    } catch (NativeCallException e) {
-      LOG.debug("the stack of a thread of process {} cannot be read", process.pid(), e);
-      return Optional.empty();
-    }
   }
 
   private boolean isInside(long[] stack, long stackPointer, boolean asleep) {

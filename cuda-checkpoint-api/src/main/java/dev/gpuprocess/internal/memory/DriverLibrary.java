@@ -49,6 +49,7 @@ final class DriverLibrary {
   /** The call is within the first 48 bytes of driver 580's functions of up to six parameters. */
   private static final int CODE = 96;
 
+  private static final int MOST_CODE = 4096;
   private static final int MOST_PROGRAM_HEADERS = 64;
   private static final int MOST_DYNAMIC_BYTES = 4096;
   private static final int MOST_UNDEFINED_SYMBOLS = 1 << 16;
@@ -150,6 +151,31 @@ final class DriverLibrary {
    * @throws NativeCallException if the memory cannot be read
    */
   OptionalLong function(String name) throws NativeCallException {
+    Optional<Code> code = code(name);
+    return code.isPresent() ? OptionalLong.of(code.get().start()) : OptionalLong.empty();
+  }
+
+  /**
+   * The code of an exported function.
+   *
+   * @param start the address of the function
+   * @param end the address after its last byte
+   */
+  record Code(long start, long end) {
+
+    /** Returns whether a call by the function returns to an address. */
+    boolean isReturnedTo(long address) {
+      return address > start && address <= end;
+    }
+  }
+
+  /**
+   * Finds the code of an exported function.
+   *
+   * @return empty if the library does not export it
+   * @throws NativeCallException if the memory cannot be read
+   */
+  Optional<Code> code(String name) throws NativeCallException {
     long table = pointer(DT_GNU_HASH);
     ByteBuffer head = read(memory, table, 16);
     int buckets = head.getInt(0);
@@ -159,7 +185,7 @@ final class DriverLibrary {
     int symbol =
         read(memory, bucketsAt + 4L * Integer.remainderUnsigned(hash, buckets), 4).getInt();
     if (symbol < firstSymbol) {
-      return OptionalLong.empty();
+      return Optional.empty();
     }
     long chainAt = bucketsAt + 4L * buckets;
     while (true) {
@@ -167,14 +193,20 @@ final class DriverLibrary {
       if ((other | 1) == (hash | 1)) {
         ByteBuffer entry = read(memory, pointer(DT_SYMTAB) + (long) SYMBOL * symbol, SYMBOL);
         if (isNamed(entry.getInt(0), name)) {
-          return OptionalLong.of(bias + entry.getLong(8));
+          long start = bias + entry.getLong(8);
+          return Optional.of(new Code(start, start + size(entry.getLong(16))));
         }
       }
       if ((other & 1) != 0) {
-        return OptionalLong.empty();
+        return Optional.empty();
       }
       symbol++;
     }
+  }
+
+  /** The size of a symbol may be missing. */
+  private static long size(long recorded) {
+    return recorded > 0 && recorded <= MOST_CODE ? recorded : CODE;
   }
 
   private boolean isNamed(int offset, String name) throws NativeCallException {

@@ -8,6 +8,7 @@ import dev.gpuprocess.internal.proc.ProcessUnreadableException;
 import dev.gpuprocess.internal.remote.RemoteCallException;
 import dev.gpuprocess.internal.remote.RemoteCalls;
 import dev.gpuprocess.internal.remote.RemoteThread;
+import dev.gpuprocess.internal.remote.StoreRoutine;
 import dev.gpuprocess.internal.remote.SystemCall;
 import dev.gpuprocess.internal.remote.UntraceableException;
 import dev.gpuprocess.internal.remote.UntraceableException.Reason;
@@ -71,6 +72,14 @@ public final class LockGate {
 
   private static final int READ_EXECUTE = 5;
 
+  private static final String UNTRACEABLE =
+      "process %s may not be traced: run as root, or give this JVM CAP_SYS_PTRACE";
+
+  private static final String SET = "polls wait for the unlock";
+
+  private static final String UNKNOWN =
+      "libcuda calls its implementations in an unknown way, or through the hooks of another tool";
+
   private final ProcessIdentity process;
   private final ProcessMemory memory;
 
@@ -87,13 +96,21 @@ public final class LockGate {
    * @param danger why a checkpoint may kill the process now and not a moment later; empty if it is
    *     safe, or will not be safer later
    */
-  public record Result(String note, String danger) {}
+  public record Result(String note, String danger) {
+
+    /** Returns whether the polls of the process wait, or it has no libcuda. */
+    public boolean isSet() {
+      return note.isEmpty() || note.equals(SET);
+    }
+  }
 
   /**
    * Sets the gate in a locked process, and waits for the calls that were entered before. Takes a
    * few milliseconds. If the gate cannot be set, the process is not changed.
+   *
+   * @param allowed whether a process that cannot be given a gate now is checkpointed all the same
    */
-  public static Result set(ProcessIdentity process) {
+  public static Result set(ProcessIdentity process, boolean allowed) {
     long began = System.nanoTime();
     try {
       Result result = new LockGate(process).set();
@@ -105,10 +122,90 @@ public final class LockGate {
       return result;
     } catch (UntraceableException | IOException | ProcessUnreadableException e) {
       LOG.info("process {}: its polls do not wait for the unlock", process.pid(), e);
-      return isLasting(e)
-          ? new Result("polls do not wait: " + e.getMessage(), "")
-          : new Result("", String.valueOf(e.getMessage()));
+      String why =
+          e instanceof NativeCallException failed && failed.isNotPermitted()
+              ? UNTRACEABLE.formatted(process.pid())
+              : String.valueOf(e.getMessage());
+      return allowed || isLasting(e)
+          ? new Result("polls do not wait: " + why, "")
+          : new Result("", why);
     }
+  }
+
+  /**
+   * Returns why a process that polls the driver cannot be given a gate. Nothing in the process is
+   * changed: the calls that set a gate are tried with a page that is unmapped again. Threads are
+   * looked at only if a gate cannot be set.
+   *
+   * @return the reason with its cure, for the middle of a sentence; empty if a gate can be set, or
+   *     the process does not seem to poll, or cannot be looked at
+   */
+  public static Optional<String> obstacle(ProcessIdentity process) {
+    try {
+      return new LockGate(process).obstacle();
+    } catch (IOException | ProcessUnreadableException e) {
+      LOG.debug("whether process {} polls is not known", process.pid(), e);
+      return Optional.empty();
+    }
+  }
+
+  private Optional<String> obstacle() throws IOException {
+    List<Mapping> mappings = ProcFs.memory(process.pid());
+    List<DriverLibrary> libraries = DriverLibrary.in(memory, mappings);
+    if (libraries.isEmpty()) {
+      return Optional.empty();
+    }
+    try {
+      if (mayBeSet(mappings, libraries)) {
+        return Optional.empty();
+      }
+    } catch (UntraceableException e) {
+      if (e.reason() == Reason.TRACED) { // its running threads cannot be looked at
+        return Optional.of(String.valueOf(e.getMessage()));
+      }
+      if (!isLasting(e) || e.reason() == Reason.GONE) {
+        return Optional.empty();
+      }
+      String cure = e.reason() == Reason.SECCOMP ? ": start it without that filter" : "";
+      return seen(libraries, e.getMessage() + cure);
+    } catch (RemoteCallException e) {
+      return isLasting(e)
+          ? seen(
+              libraries,
+              "it may not map code, by PR_SET_MDWE, MemoryDenyWriteExecute of systemd or a policy of the machine: start it without that")
+          : Optional.empty();
+    }
+    return seen(libraries, UNKNOWN + ": end that tool, or use a driver that this library knows");
+  }
+
+  private Optional<String> seen(List<DriverLibrary> libraries, String why)
+      throws NativeCallException {
+    return new PollingThreads(process, memory, libraries, FUNCTIONS).areSeen()
+        ? Optional.of(why)
+        : Optional.empty();
+  }
+
+  /** Tries it; returns false if the slots are of an unknown kind. */
+  private boolean mayBeSet(List<Mapping> mappings, List<DriverLibrary> libraries)
+      throws UntraceableException, IOException {
+    for (DriverLibrary library : libraries) {
+      List<DriverLibrary.Slot> slots = slots(library);
+      OptionalLong cuInit = library.function("cuInit");
+      Optional<GatePage> there = page(mappings, slots);
+      if (there.isPresent() && isPointed(there.get(), true)) {
+        continue;
+      }
+      if (there.isEmpty()
+          && (slots.isEmpty() || cuInit.isEmpty() || !areUntouched(library, slots))) {
+        return false;
+      }
+      long unused =
+          RemoteCalls.borrow(
+              process,
+              BORROWING,
+              thread -> there.isPresent() ? 0 : map(thread, slots, cuInit.getAsLong()).address());
+    }
+    return true;
   }
 
   /**
@@ -154,9 +251,7 @@ public final class LockGate {
         point(there.get(), mappings, true);
         pages.add(there.get());
       } else if (slots.isEmpty() || cuInit.isEmpty() || !areUntouched(library, slots)) {
-        return new Result(
-            "polls do not wait: libcuda calls its implementations in an unknown way, or through the hooks of another tool",
-            "");
+        return new Result("polls do not wait: " + UNKNOWN, "");
       } else {
         pages.add(
             RemoteCalls.borrow(
@@ -174,8 +269,7 @@ public final class LockGate {
                 word -> libraries.stream().anyMatch(library -> library.isCode(word)))
             .await(mappings, LEAVING);
     return new Result(
-        "polls wait for the unlock",
-        inside.isEmpty() ? "" : "its threads " + inside + " do not leave their CUDA calls");
+        SET, inside.isEmpty() ? "" : "its threads " + inside + " do not leave their CUDA calls");
   }
 
   /**
@@ -238,29 +332,43 @@ public final class LockGate {
   private GatePage create(
       RemoteThread thread, List<Mapping> mappings, List<DriverLibrary.Slot> slots, long cuInit)
       throws UntraceableException, IOException {
-    // If this JVM is killed before a slot points to the page, the thread unmaps it.
-    long address = thread.map(GatePage.BYTES);
-    memory.write(address, GatePage.content(address, slots, cuInit));
-    thread.call(SystemCall.MPROTECT, address, GatePage.BYTES, READ_EXECUTE);
-    GatePage page = GatePage.at(memory, address).orElseThrow();
+    GatePage page = map(thread, slots, cuInit);
     thread.cancelExitCall();
     ReplacedSlot.point(thread, mappings, page.storeRoutine(), page.slots(), true);
     return page;
   }
 
+  /** Maps the page. If this JVM is killed before a slot points to it, the thread unmaps it. */
+  private GatePage map(RemoteThread thread, List<DriverLibrary.Slot> slots, long cuInit)
+      throws UntraceableException, IOException {
+    long address = thread.map(GatePage.BYTES);
+    memory.write(address, GatePage.content(address, slots, cuInit));
+    thread.call(SystemCall.MPROTECT, address, GatePage.BYTES, READ_EXECUTE);
+    GatePage page = GatePage.at(memory, address).orElseThrow();
+    thread.requireAt(StoreRoutine.behindCall(page.storeRoutine()), SystemCall.GETPID);
+    return page;
+  }
+
   private void point(GatePage page, List<Mapping> mappings, boolean gated)
       throws UntraceableException, IOException {
+    if (!isPointed(page, gated)) {
+      boolean unused =
+          RemoteCalls.borrow(
+              process,
+              BORROWING,
+              thread -> {
+                ReplacedSlot.point(thread, mappings, page.storeRoutine(), page.slots(), gated);
+                return gated;
+              });
+    }
+  }
+
+  private boolean isPointed(GatePage page, boolean gated) throws NativeCallException {
     for (ReplacedSlot each : page.slots()) {
       if (!each.points(memory, gated)) {
-        RemoteCalls.borrow(
-            process,
-            BORROWING,
-            thread -> {
-              ReplacedSlot.point(thread, mappings, page.storeRoutine(), page.slots(), gated);
-              return gated;
-            });
-        return;
+        return false;
       }
     }
+    return true;
   }
 }

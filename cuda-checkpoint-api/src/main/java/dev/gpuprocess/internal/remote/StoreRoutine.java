@@ -48,7 +48,7 @@ public final class StoreRoutine {
   }
 
   /** Returns the address behind the routine's system call. */
-  static long behindCall(long routine) {
+  public static long behindCall(long routine) {
     return routine + CODE.length() / 2 - 1;
   }
 

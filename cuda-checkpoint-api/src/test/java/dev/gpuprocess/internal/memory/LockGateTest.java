@@ -4,16 +4,13 @@ import static java.util.concurrent.TimeUnit.SECONDS;
 import static org.awaitility.Awaitility.await;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
-import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
-import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.cuda.CudaDriver;
 import dev.gpuprocess.cuda.CudaResult;
-import dev.gpuprocess.error.LockTimeoutException;
 import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.fixtures.Workload;
@@ -201,7 +198,9 @@ class LockGateTest {
       long elsewhere = ProcFs.memory(poller.pid()).get(0).start();
       assertEquals(CudaResult.SUCCESS, cuda.lock(pid(poller), 10_000));
       write(memory, slot.address(), elsewhere);
-      LockGate.Result result = LockGate.set(identity(poller));
+      String obstacle = LockGate.obstacle(identity(poller)).orElseThrow();
+      assertTrue(obstacle.contains("the hooks of another tool"), obstacle);
+      LockGate.Result result = LockGate.set(identity(poller), false);
       assertTrue(result.note().startsWith("polls do not wait"), result.note());
       assertEquals(elsewhere, slot(library, "cuDeviceGetName").target());
       assertTrue(library.isCode(slot(library, "cuStreamQuery").target()));
@@ -231,7 +230,7 @@ class LockGateTest {
       ReplacedSlot first = page.slots().get(0);
       assertEquals(CudaResult.SUCCESS, cuda.lock(pid(poller), 10_000));
       write(memory, first.address(), first.routine());
-      LockGate.Result result = LockGate.set(identity(poller));
+      LockGate.Result result = LockGate.set(identity(poller), false);
       assertEquals("polls wait for the unlock", result.note());
       assertEquals("", result.danger());
       for (ReplacedSlot each : page.slots()) {
@@ -250,11 +249,11 @@ class LockGateTest {
     try (Pattern poller = poller();
         Workload debugger = Workload.idle()) {
       assertEquals(CudaResult.SUCCESS, cuda.lock(pid(poller), 10_000));
-      assertEquals("polls wait for the unlock", LockGate.set(identity(poller)).note());
+      assertEquals("polls wait for the unlock", LockGate.set(identity(poller), false).note());
       for (ProcStat thread : ProcFs.tasks(poller.pid())) {
         assertEquals("1", debugger.ask("trace " + thread.pid()));
       }
-      assertEquals("polls wait for the unlock", LockGate.set(identity(poller)).note());
+      assertEquals("polls wait for the unlock", LockGate.set(identity(poller), false).note());
       debugger.kill();
       assertEquals(CudaResult.SUCCESS, cuda.unlock(pid(poller)));
       LockGate.remove(identity(poller));
@@ -269,7 +268,7 @@ class LockGateTest {
     try (Pattern poller = poller()) {
       ProcessMemory memory = new ProcessMemory(pid(poller));
       assertEquals(CudaResult.SUCCESS, cuda.lock(pid(poller), 10_000));
-      assertEquals("polls wait for the unlock", LockGate.set(identity(poller)).note());
+      assertEquals("polls wait for the unlock", LockGate.set(identity(poller), false).note());
       GatePage page =
           GatePage.at(memory, slot(library(poller), "cuStreamQuery").target() & -GatePage.BYTES)
               .orElseThrow();
@@ -299,7 +298,7 @@ class LockGateTest {
     for (int thread : ProcFs.threads(poller.pid())) {
       String[] call = ProcFs.read(thread, "syscall").orElse("").strip().split(" ");
       if (call.length >= 3) {
-        OptionalLong wait = wait(CallsUnderWay.stackPointer(call), memory, page);
+        OptionalLong wait = wait(StackReader.pointer(call), memory, page);
         wait.ifPresent(waits::add);
       }
     }
@@ -318,24 +317,6 @@ class LockGateTest {
       }
     }
     return OptionalLong.empty();
-  }
-
-  /** While a debugger traces it, no gate can be set, and a poll would kill the process. */
-  @Test
-  void traced_isNotCheckpointed_andRunsOn() {
-    try (Pattern poller = poller();
-        Workload debugger = Workload.idle()) {
-      for (ProcStat thread : ProcFs.tasks(poller.pid())) {
-        assertEquals("1", debugger.ask("trace " + thread.pid()));
-      }
-      RunningProcess running = checkpoints.process(poller.pid());
-      LockTimeoutException e = assertThrows(LockTimeoutException.class, running::suspend);
-      assertTrue(e.getMessage().contains("detach the debugger"), e.getMessage());
-      debugger.kill();
-      assertPollsOn(poller);
-      checkpoints.process(poller.pid()).suspend().resume();
-      assertPollsOn(poller);
-    }
   }
 
   @Test

@@ -44,6 +44,11 @@ abstract class CliCommand {
     return true;
   }
 
+  /** Returns whether the command may checkpoint a process whose polls cannot be made to wait. */
+  boolean allowsPolls() {
+    return false;
+  }
+
   /** Returns the process whose state is printed when the command fails. */
   OptionalLong subject() {
     return OptionalLong.empty();

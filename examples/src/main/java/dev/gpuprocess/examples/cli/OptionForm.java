@@ -22,6 +22,7 @@ final class OptionForm {
           "RestoreOptions.skipMachineCheck(true)", "--skip-machine-check",
           "ResumeOptions.waitForMemory", "--wait-for-memory",
           "ResumeOptions.gpus", "--gpus",
+          "GpuCheckpoints.Builder.allowPolls(true)", "--allow-polls",
           "GpuProcess.launch", "gpuprocess launch",
           "GpuCheckpoints.recover()", "gpuprocess recover");
 

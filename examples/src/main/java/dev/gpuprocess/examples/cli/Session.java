@@ -124,7 +124,12 @@ final class Session {
     GpuCheckpoints known = machine;
     if (known == null) {
       GpuCheckpoints standard = source.get();
-      known = standard.toBuilder().criuOptions(criu).allowLoss(command.allowedLosses()).build();
+      known =
+          standard.toBuilder()
+              .criuOptions(criu)
+              .allowLoss(command.allowedLosses())
+              .allowPolls(command.allowsPolls())
+              .build();
       if (!command.usesSaveFiles()) {
         known = known.toBuilder().hostMemory(HostMemory.none()).build();
       }

@@ -86,6 +86,13 @@ final class SlotCommand {
 
     @Mixin private final LossArguments losses = new LossArguments();
 
+    @Mixin private final PollArguments polls = new PollArguments();
+
+    @Override
+    boolean allowsPolls() {
+      return polls.areAllowed();
+    }
+
     @Override
     Attribute[] allowedLosses() {
       return losses.attributes();

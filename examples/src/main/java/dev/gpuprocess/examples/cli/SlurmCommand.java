@@ -102,6 +102,13 @@ final class SlurmCommand {
 
     @Mixin private final LossArguments losses = new LossArguments();
 
+    @Mixin private final PollArguments polls = new PollArguments();
+
+    @Override
+    boolean allowsPolls() {
+      return polls.areAllowed();
+    }
+
     @Override
     Attribute[] allowedLosses() {
       return losses.attributes();

@@ -54,6 +54,13 @@ final class SnapshotCommand extends ProcessCommand {
 
   @Mixin private final CriuArguments criu = new CriuArguments();
 
+  @Mixin private final PollArguments polls = new PollArguments();
+
+  @Override
+  boolean allowsPolls() {
+    return polls.areAllowed();
+  }
+
   @Override
   CriuOptions criu() {
     return criu.options();

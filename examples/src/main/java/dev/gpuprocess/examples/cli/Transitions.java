@@ -126,6 +126,13 @@ final class Transitions {
 
     @Mixin private final SaveArguments save = new SaveArguments();
 
+    @Mixin private final PollArguments polls = new PollArguments();
+
+    @Override
+    boolean allowsPolls() {
+      return polls.areAllowed();
+    }
+
     @Override
     boolean usesSaveFiles() {
       return save.usesSaveFiles();
@@ -175,6 +182,13 @@ final class Transitions {
 
     @Mixin private final SaveArguments save = new SaveArguments();
 
+    @Mixin private final PollArguments polls = new PollArguments();
+
+    @Override
+    boolean allowsPolls() {
+      return polls.areAllowed();
+    }
+
     @Override
     boolean usesSaveFiles() {
       return save.usesSaveFiles();
@@ -212,6 +226,13 @@ final class Transitions {
     @Mixin private final ResumeArguments resume = new ResumeArguments();
 
     @Mixin private final SaveArguments save = new SaveArguments();
+
+    @Mixin private final PollArguments polls = new PollArguments();
+
+    @Override
+    boolean allowsPolls() {
+      return polls.areAllowed();
+    }
 
     @Override
     boolean usesSaveFiles() {
