@@ -12,8 +12,8 @@ import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.GpuCheckpointException;
-import dev.gpuprocess.fixtures.Command;
 import dev.gpuprocess.fixtures.Counter;
+import dev.gpuprocess.fixtures.ProgramRun;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.fixtures.SimulatedGpu;
 import dev.gpuprocess.fixtures.Workload;
@@ -158,7 +158,7 @@ record PollRefusalTest(SimulatedDriver machine, GpuCheckpoints checkpoints) {
     List<String> without =
         List.of("setpriv", "--bounding-set=-sys_ptrace", "--inh-caps=-sys_ptrace");
     assumeTrue(
-        Command.of("setpriv", "--bounding-set=-sys_ptrace", "true").run().exit() == 0,
+        ProgramRun.of("setpriv", "--bounding-set=-sys_ptrace", "true").run().exit() == 0,
         "setpriv cannot drop capabilities");
     try (Counter process = start(0)) {
       TestJvm.assertEndsSaying(
