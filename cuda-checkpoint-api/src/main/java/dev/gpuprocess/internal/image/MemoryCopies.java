@@ -2,6 +2,7 @@ package dev.gpuprocess.internal.image;
 
 import dev.gpuprocess.internal.linux.BlockFile;
 import dev.gpuprocess.internal.linux.FileSystemStatus;
+import dev.gpuprocess.internal.linux.FileWriters;
 import dev.gpuprocess.internal.linux.IoExecutor;
 import dev.gpuprocess.internal.linux.NamelessFile;
 import dev.gpuprocess.internal.linux.PinnedDirectory;
@@ -21,7 +22,8 @@ import java.util.Optional;
 /**
  * Copies of the memory files of an image in host memory, made while the files are verified: a
  * restore reads the disk once, and has the memory in huge pages. Files that are in memory are not
- * copied. For one thread.
+ * copied, unless a process can still write to one of them: it could change what was verified. For
+ * one thread.
  */
 final class MemoryCopies implements AutoCloseable {
 
@@ -40,8 +42,13 @@ final class MemoryCopies implements AutoCloseable {
   static MemoryCopies of(ManifestData manifest, PinnedDirectory image, HostMemoryPool pool)
       throws IOException {
     List<MemoryFile> all = manifest.memoryFiles();
-    if (all.isEmpty()
-        || FileSystemStatus.of(image.path().resolve(MemoryFile.DIRECTORY)).isInMemory()) {
+    if (all.isEmpty()) {
+      return NONE;
+    }
+    boolean isInMemory =
+        FileSystemStatus.of(image.path().resolve(MemoryFile.DIRECTORY)).isInMemory();
+    boolean isWritable = isInMemory && !hasNoWriters(all, image);
+    if (isInMemory && !isWritable) {
       return NONE;
     }
     try {
@@ -52,9 +59,25 @@ final class MemoryCopies implements AutoCloseable {
       }
       return new MemoryCopies(files, "GPU memory read into host memory");
     } catch (IOException noRoom) {
+      if (isWritable) {
+        throw new IOException(
+            "a process can still write to its GPU memory, which cannot be copied: "
+                + noRoom.getMessage(),
+            noRoom);
+      }
       return new MemoryCopies(
           Map.of(), "GPU memory stays in the page cache: " + noRoom.getMessage());
     }
+  }
+
+  private static boolean hasNoWriters(List<MemoryFile> files, PinnedDirectory image)
+      throws IOException {
+    for (MemoryFile each : files) {
+      if (!FileWriters.areNone(image.path().resolve(each.file()))) {
+        return false;
+      }
+    }
+    return true;
   }
 
   /** Returns the note of the step: the copies, or why there are none. May be empty. */

@@ -3,6 +3,7 @@ package dev.gpuprocess.internal.memory;
 import dev.gpuprocess.internal.image.FileChecksums;
 import dev.gpuprocess.internal.linux.BlockFile;
 import dev.gpuprocess.internal.linux.CurrentUser;
+import dev.gpuprocess.internal.linux.FileWriters;
 import dev.gpuprocess.internal.linux.IoExecutor;
 import dev.gpuprocess.internal.linux.MappedFile;
 import dev.gpuprocess.internal.linux.NamelessFile;
@@ -21,6 +22,8 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * A save file: a file in host memory that holds a part of the GPU memory of a suspended process.
@@ -30,6 +33,8 @@ import org.jspecify.annotations.Nullable;
  * @param mappings of the process, ordered by address
  */
 record SaveFile(int number, BlockFile file, List<Mapping> mappings) implements AutoCloseable {
+
+  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
   private static final int PRIVATE = 0600;
 
@@ -134,9 +139,16 @@ record SaveFile(int number, BlockFile file, List<Mapping> mappings) implements A
     return Files.getAttribute(self, DEVICE).equals(Files.getAttribute(directory, DEVICE));
   }
 
-  /** Links it into an image; false if that is on another file system. */
+  /**
+   * Links it into an image; false if that is on another file system, or if a process can still
+   * write to the file: then the image needs a copy.
+   */
   boolean isLinkedInto(Path directory) {
     try {
+      if (!FileWriters.areNone(ProcFs.descriptor(file.descriptor()))) {
+        LOG.info("{} is copied into the image: a process can still write to it", shown());
+        return false;
+      }
       NamelessFile.link(file.descriptor(), directory.resolve(name()));
       return true;
     } catch (IOException otherFileSystem) {

@@ -160,8 +160,9 @@ public final class SaveFiles implements AutoCloseable {
   }
 
   /**
-   * Links the files that {@link #name} has named into an image, if that is on the same file system.
-   * To be called after {@link #name} and before {@link #hide}.
+   * Links the files that {@link #name} has named into an image, if that is on the same file system
+   * and no process can write to the file any more: {@link #name} has left the process only the
+   * right to read it. To be called after {@link #name} and before {@link #hide}.
    *
    * @param directory of memory files of the image
    */
