@@ -178,7 +178,7 @@ sources_newer_than() {
   find "$GP_ROOT/pom.xml" -newer "$1"
   for module in $(modules); do
     # directories too, for a file that was deleted
-    find "$GP_ROOT/$module" -name target -prune -o \( -type f -o -path "$GP_ROOT/$module/src/*" \) -newer "$1" -print -quit
+    find "$GP_ROOT/$module" -path "$GP_ROOT/$module/target" -prune -o \( -type f -o -path "$GP_ROOT/$module/src/*" \) -newer "$1" -print -quit
   done
 }
 

@@ -73,7 +73,8 @@ class PlainEnglishTest {
         new SimpleFileVisitor<>() {
           @Override
           public FileVisitResult preVisitDirectory(Path directory, BasicFileAttributes attributes) {
-            return NOT_OURS.contains(directory.getFileName().toString())
+            boolean isSource = ROOT.relativize(directory).toString().contains("src/main/java");
+            return !isSource && NOT_OURS.contains(directory.getFileName().toString())
                 ? FileVisitResult.SKIP_SUBTREE
                 : FileVisitResult.CONTINUE;
           }

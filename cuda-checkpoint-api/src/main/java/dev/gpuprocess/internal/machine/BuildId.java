@@ -1,9 +1,9 @@
 package dev.gpuprocess.internal.machine;
 
+import dev.gpuprocess.internal.target.ElfHeader;
 import java.io.IOException;
 import java.io.RandomAccessFile;
 import java.nio.ByteBuffer;
-import java.nio.ByteOrder;
 import java.util.Arrays;
 import java.util.HexFormat;
 import java.util.Optional;
@@ -14,15 +14,9 @@ import java.util.Optional;
  */
 final class BuildId {
 
-  private static final byte[] MAGIC = {0x7f, 'E', 'L', 'F'};
   private static final byte[] OWNER = {'G', 'N', 'U', 0};
-  private static final int CLASS_64 = 2;
-  private static final int BIG_ENDIAN = 2;
-  private static final int HEADER_BYTES = 64;
-  private static final int PT_NOTE = 4;
   private static final int NT_GNU_BUILD_ID = 3;
   private static final int NOTE_HEADER = 12;
-  private static final int MOST_SEGMENTS = 256;
   private static final int MOST_OF_NOTES = 1 << 16;
   private static final int LONGEST_ID = 64;
 
@@ -30,26 +24,16 @@ final class BuildId {
 
   /** Returns the build id in hexadecimal; else empty, or the file is not in ELF. */
   static Optional<String> of(RandomAccessFile file) throws IOException {
-    byte[] head = read(file, 0, HEADER_BYTES);
-    if (head.length < HEADER_BYTES || !Arrays.equals(MAGIC, Arrays.copyOf(head, MAGIC.length))) {
+    Optional<ElfHeader> header = ElfHeader.read((at, bytes) -> read(file, at, bytes), 0);
+    if (header.isEmpty()) {
       return Optional.empty();
     }
-    boolean is64 = head[4] == CLASS_64;
-    ByteOrder order = head[5] == BIG_ENDIAN ? ByteOrder.BIG_ENDIAN : ByteOrder.LITTLE_ENDIAN;
-    ByteBuffer header = ByteBuffer.wrap(head).order(order);
-    long table = word(header, is64 ? 32 : 28, is64);
-    int size = Short.toUnsignedInt(header.getShort(is64 ? 54 : 42));
-    int count = Short.toUnsignedInt(header.getShort(is64 ? 56 : 44));
-    if (size < (is64 ? 56 : 32) || size > HEADER_BYTES || count > MOST_SEGMENTS) {
-      return Optional.empty();
-    }
-    ByteBuffer segments = ByteBuffer.wrap(read(file, table, size * count)).order(order);
-    for (int at = 0; at + size <= segments.capacity(); at += size) {
-      if (segments.getInt(at) == PT_NOTE) {
-        long offset = word(segments, at + (is64 ? 8 : 4), is64);
-        long bytes = word(segments, at + (is64 ? 32 : 16), is64);
-        int most = (int) Math.max(0, Math.min(bytes, MOST_OF_NOTES));
-        Optional<String> found = inNotes(ByteBuffer.wrap(read(file, offset, most)).order(order));
+    for (ElfHeader.Segment each : header.get().segments()) {
+      if (each.type() == ElfHeader.Segment.NOTE) {
+        int most = (int) Math.max(0, Math.min(each.fileBytes(), MOST_OF_NOTES));
+        ByteBuffer notes =
+            ByteBuffer.wrap(read(file, each.offset(), most)).order(header.get().order());
+        Optional<String> found = inNotes(notes);
         if (found.isPresent()) {
           return found;
         }
@@ -82,10 +66,6 @@ final class BuildId {
 
   private static long padded(long bytes) {
     return bytes + 3 & ~3L;
-  }
-
-  private static long word(ByteBuffer bytes, int at, boolean is64) {
-    return is64 ? bytes.getLong(at) : Integer.toUnsignedLong(bytes.getInt(at));
   }
 
   /** Reads a part of the file, which is shorter at its end and empty outside. */

@@ -15,6 +15,8 @@ import dev.gpuprocess.internal.remote.RemoteThread;
 import dev.gpuprocess.internal.remote.RestoreThread;
 import dev.gpuprocess.internal.remote.SystemCall;
 import dev.gpuprocess.internal.remote.UntraceableException;
+import dev.gpuprocess.internal.target.MappedLibrary;
+import dev.gpuprocess.internal.target.TargetMemory;
 import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
@@ -167,7 +169,7 @@ public final class DriverHook {
    * @param pages of an earlier hook for the imports; empty for none
    */
   private record Place(
-      ProcessMemory memory, List<DriverLibrary.Import> imports, Optional<HookPages> pages) {
+      ProcessMemory memory, List<MappedLibrary.Import> imports, Optional<HookPages> pages) {
 
     /**
      * Reads a process.
@@ -177,7 +179,7 @@ public final class DriverHook {
     static Place in(ProcessIdentity process) throws IOException {
       ProcessMemory memory = new ProcessMemory(ProcFs.anyThread(process.pid()));
       List<Mapping> mappings = ProcFs.memory(process.pid());
-      List<DriverLibrary.Import> imports = imports(process, memory, mappings);
+      List<MappedLibrary.Import> imports = imports(process, mappings);
       Optional<HookPages> found = HookPages.in(memory, mappings);
       Optional<HookPages> ours = found.filter(pages -> pages.isFor(imports));
       if (ours.isEmpty() && (found.isPresent() || !areOfOtherLibraries(mappings, imports))) {
@@ -187,17 +189,17 @@ public final class DriverHook {
       return new Place(memory, imports, ours);
     }
 
-    private static List<DriverLibrary.Import> imports(
-        ProcessIdentity process, ProcessMemory memory, List<Mapping> mappings) throws IOException {
-      List<DriverLibrary> libraries = DriverLibrary.in(memory, mappings);
+    private static List<MappedLibrary.Import> imports(
+        ProcessIdentity process, List<Mapping> mappings) throws IOException {
+      List<DriverLibrary> libraries = DriverLibrary.in(TargetMemory.of(process.pid()), mappings);
       if (libraries.size() != 1) {
         throw new IOException(
             "process %s has %s copies of libcuda mapped"
                 .formatted(process.pid(), libraries.size()));
       }
       DriverLibrary library = libraries.get(0);
-      List<DriverLibrary.Import> imports = library.imports(Set.copyOf(HookPages.FUNCTIONS));
-      long names = imports.stream().map(DriverLibrary.Import::name).distinct().count();
+      List<MappedLibrary.Import> imports = library.imports(Set.copyOf(HookPages.FUNCTIONS));
+      long names = imports.stream().map(MappedLibrary.Import::name).distinct().count();
       boolean copies = imports.stream().anyMatch(each -> each.name().equals("memcpy"));
       boolean unresolved = imports.stream().anyMatch(each -> library.isCode(each.target()));
       if (!copies || unresolved || names != imports.size()) {
@@ -212,7 +214,7 @@ public final class DriverHook {
      * Returns whether the functions are in files; tools have their code in memory without a file.
      */
     private static boolean areOfOtherLibraries(
-        List<Mapping> mappings, List<DriverLibrary.Import> imports) {
+        List<Mapping> mappings, List<MappedLibrary.Import> imports) {
       return imports.stream()
           .allMatch(
               each ->
@@ -297,7 +299,7 @@ public final class DriverHook {
       RemoteThread thread, ProcessMemory memory, int restoreThread, int threads, boolean saves) {
 
     HookPages run(
-        Optional<HookPages> there, List<DriverLibrary.Import> imports, List<NamelessFile> prepared)
+        Optional<HookPages> there, List<MappedLibrary.Import> imports, List<NamelessFile> prepared)
         throws UntraceableException, IOException {
       Optional<AddressRange> region = region(prepared);
       HookPages pages = there.isPresent() ? there.get() : create(imports);
@@ -367,7 +369,7 @@ public final class DriverHook {
       }
     }
 
-    private HookPages create(List<DriverLibrary.Import> imports)
+    private HookPages create(List<MappedLibrary.Import> imports)
         throws UntraceableException, IOException {
       long address = thread.map(HookPages.BYTES);
       memory.write(address, HookPages.code(imports));

@@ -5,6 +5,7 @@ import dev.gpuprocess.internal.linux.ProcessMemory;
 import dev.gpuprocess.internal.proc.AddressRange;
 import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.remote.StoreRoutine;
+import dev.gpuprocess.internal.target.MappedLibrary;
 import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.io.InputStream;
@@ -79,10 +80,13 @@ record HookPages(
   /** The kernel may merge a page of code with its neighbours. */
   private static final long MOST_CODE_BYTES = 64 * PAGE;
 
+  /** A process may have code in so many pages that reading them would take minutes. */
+  private static final int MOST_CODE_PAGES = 1 << 14;
+
   /** Returns the content of the first page, for imports of a library. */
-  static byte[] code(List<DriverLibrary.Import> imports) throws IOException {
+  static byte[] code(List<MappedLibrary.Import> imports) throws IOException {
     ByteBuffer code = ByteBuffer.wrap(resource()).order(ByteOrder.LITTLE_ENDIAN);
-    for (DriverLibrary.Import each : imports) {
+    for (MappedLibrary.Import each : imports) {
       int index = FUNCTIONS.indexOf(each.name());
       code.putLong(ORIGINALS + index * Long.BYTES, each.target());
       code.putLong(SLOTS + index * Long.BYTES, each.slot());
@@ -105,7 +109,11 @@ record HookPages(
     return codePages(mappings).stream().flatMap(page -> at(memory, page).stream()).findFirst();
   }
 
-  /** Returns the pages of code without a file, which may be of a gate or a hook. */
+  /**
+   * Returns the pages of code without a file, which may be of a gate or a hook.
+   *
+   * @return at most 16,384; a process with more has no hook that is found
+   */
   static List<Long> codePages(List<Mapping> mappings) {
     List<Long> pages = new ArrayList<>();
     for (Mapping each : mappings) {
@@ -113,6 +121,9 @@ record HookPages(
           && each.permissions().equals("r-xp")
           && each.addresses().bytes() <= MOST_CODE_BYTES) {
         for (long page = each.start(); page < each.end(); page += PAGE) {
+          if (pages.size() == MOST_CODE_PAGES) {
+            return pages;
+          }
           pages.add(page);
         }
       }
@@ -151,7 +162,7 @@ record HookPages(
   }
 
   /** Returns whether the pages were made for these imports. */
-  boolean isFor(List<DriverLibrary.Import> imports) {
+  boolean isFor(List<MappedLibrary.Import> imports) {
     return imports.size() == slots.size()
         && imports.stream()
             .allMatch(

@@ -12,6 +12,8 @@ import dev.gpuprocess.internal.remote.StoreRoutine;
 import dev.gpuprocess.internal.remote.SystemCall;
 import dev.gpuprocess.internal.remote.UntraceableException;
 import dev.gpuprocess.internal.remote.UntraceableException.Reason;
+import dev.gpuprocess.internal.target.TargetMemory;
+import dev.gpuprocess.internal.target.UnknownKindException;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.AccessDeniedException;
@@ -151,7 +153,7 @@ public final class LockGate {
 
   private Optional<String> obstacle() throws IOException {
     List<Mapping> mappings = ProcFs.memory(process.pid());
-    List<DriverLibrary> libraries = DriverLibrary.in(memory, mappings);
+    List<DriverLibrary> libraries = DriverLibrary.in(TargetMemory.of(process.pid()), mappings);
     if (libraries.isEmpty()) {
       return Optional.empty();
     }
@@ -178,8 +180,7 @@ public final class LockGate {
     return seen(libraries, UNKNOWN + ": end that tool, or use a driver that this library knows");
   }
 
-  private Optional<String> seen(List<DriverLibrary> libraries, String why)
-      throws NativeCallException {
+  private Optional<String> seen(List<DriverLibrary> libraries, String why) throws IOException {
     return new PollingThreads(process, memory, libraries, FUNCTIONS).areSeen()
         ? Optional.of(why)
         : Optional.empty();
@@ -235,13 +236,14 @@ public final class LockGate {
     if (e instanceof RemoteCallException refused) {
       return NOT_PERMITTED.contains(refused.errno());
     }
-    return e.getCause() instanceof AccessDeniedException
+    return e instanceof UnknownKindException
+        || e.getCause() instanceof AccessDeniedException
         || (e instanceof NativeCallException failed && failed.isNotPermitted());
   }
 
   private Result set() throws UntraceableException, IOException {
     List<Mapping> mappings = ProcFs.memory(process.pid());
-    List<DriverLibrary> libraries = DriverLibrary.in(memory, mappings);
+    List<DriverLibrary> libraries = DriverLibrary.in(TargetMemory.of(process.pid()), mappings);
     List<GatePage> pages = new ArrayList<>();
     for (DriverLibrary library : libraries) {
       List<DriverLibrary.Slot> slots = slots(library);
@@ -290,7 +292,7 @@ public final class LockGate {
 
   private void remove() throws UntraceableException, IOException {
     List<Mapping> mappings = ProcFs.memory(process.pid());
-    for (DriverLibrary library : DriverLibrary.in(memory, mappings)) {
+    for (DriverLibrary library : DriverLibrary.in(TargetMemory.of(process.pid()), mappings)) {
       List<DriverLibrary.Slot> slots = slots(library);
       if (!areUntouched(library, slots)) {
         Optional<GatePage> page = page(mappings, slots);
@@ -306,7 +308,7 @@ public final class LockGate {
   }
 
   /** Returns the slots of the functions that the library exports; empty if one has no slot. */
-  private static List<DriverLibrary.Slot> slots(DriverLibrary library) throws NativeCallException {
+  private static List<DriverLibrary.Slot> slots(DriverLibrary library) throws IOException {
     List<DriverLibrary.Slot> slots = new ArrayList<>();
     for (String name : FUNCTIONS) {
       OptionalLong function = library.function(name);

@@ -1,6 +1,5 @@
 package dev.gpuprocess.internal.memory;
 
-import dev.gpuprocess.internal.linux.NativeCallException;
 import dev.gpuprocess.internal.linux.ProcessMemory;
 import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.proc.ProcFs;
@@ -55,7 +54,7 @@ final class PollingThreads {
       ProcessMemory memory,
       List<DriverLibrary> libraries,
       List<String> functions)
-      throws NativeCallException {
+      throws IOException {
     this.process = process;
     this.stacks = new StackReader(memory);
     this.libraries = libraries;

@@ -55,8 +55,9 @@ record Gadgets(long call, Restorer restorer) {
           next < mapping.end() && read < MOST;
           next += PIECE - OVERLAP) {
         long at = next;
-        byte[] piece = read(memory, at, (int) Math.min(PIECE, mapping.end() - at));
-        read += piece.length;
+        int bytes = (int) Math.min(PIECE, mapping.end() - at);
+        byte[] piece = read(memory, at, bytes);
+        read += bytes;
         call = call.isPresent() ? call : search(piece, at, CALL);
         restorer =
             restorer

@@ -16,6 +16,8 @@ import dev.gpuprocess.internal.linux.ProcessMemory;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.SaveFileMappings;
 import dev.gpuprocess.internal.remote.UntraceableException;
+import dev.gpuprocess.internal.target.MappedLibrary;
+import dev.gpuprocess.internal.target.TargetMemory;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.Path;
@@ -82,15 +84,15 @@ class DriverHookTest {
     await().atMost(5, SECONDS).until(() -> threads() == 0);
   }
 
-  private List<DriverLibrary.Import> imports() throws IOException {
-    return DriverLibrary.in(new ProcessMemory(pid), ProcFs.memory(pid))
+  private List<MappedLibrary.Import> imports() throws IOException {
+    return DriverLibrary.in(TargetMemory.of(pid), ProcFs.memory(pid))
         .get(0)
         .imports(Set.copyOf(HookPages.FUNCTIONS));
   }
 
   @Test
   void copiesBothWays_areDivided_andNothingStaysBehind() throws IOException, UntraceableException {
-    List<DriverLibrary.Import> before = imports();
+    List<MappedLibrary.Import> before = imports();
     for (int round = 0; round < 3; round++) {
       lock();
       DriverHook hook = DriverHook.set(process, List.of(), 2, true);

@@ -19,6 +19,7 @@ import dev.gpuprocess.internal.cuda.LibNvml;
 import dev.gpuprocess.internal.linux.ProcessMemory;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcStat;
+import dev.gpuprocess.internal.target.TargetMemory;
 import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.report.Step;
 import java.io.IOException;
@@ -98,7 +99,7 @@ class LockGateTest {
 
   private static DriverLibrary library(Pattern poller) throws IOException {
     List<DriverLibrary> found =
-        DriverLibrary.in(new ProcessMemory(pid(poller)), ProcFs.memory(poller.pid()));
+        DriverLibrary.in(TargetMemory.of(pid(poller)), ProcFs.memory(poller.pid()));
     assertEquals(1, found.size());
     return found.get(0);
   }
