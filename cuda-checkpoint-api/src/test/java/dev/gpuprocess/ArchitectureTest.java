@@ -141,18 +141,6 @@ class ArchitectureTest {
         .check(HOUSE.classes());
   }
 
-  /** An image holds its own memory, so options say nothing of other places for it. */
-  @Test
-  void optionsOfImagesNameNoOtherPlaceForMemory() {
-    noClasses()
-        .that()
-        .haveNameMatching("dev\\.gpuprocess\\.options\\.(Tree|Dump|Restore)Options.*")
-        .should()
-        .dependOnClassesThat()
-        .haveNameMatching("dev\\.gpuprocess\\.spi\\..*")
-        .check(HOUSE.classes());
-  }
-
   /** The C functions and structs of libcuda and NVML are known in one package. */
   @Test
   void onlyTheBindingsKnowLibcuda() {
@@ -212,14 +200,5 @@ class ArchitectureTest {
                 "OutsideFile.open",
                 "PinnedFile.at",
                 "PinnedFile.buildId")));
-  }
-
-  @Test
-  void criusProtocolIsNotKnownHere() {
-    noClasses()
-        .should()
-        .dependOnClassesThat()
-        .resideInAnyPackage("com.google.protobuf..", "dev.gpuprocess.criu..")
-        .check(HOUSE.classes());
   }
 }
