@@ -48,6 +48,7 @@ class DriverHookKillsTest {
   private static final int KILLS = Integer.getInteger("gpuprocess.hook.kills", 6);
 
   private static final int MEBIBYTES = 48;
+  private static final int ZEROS = 256;
   private static final String WHOLE = "ok %s bytes".formatted((long) MEBIBYTES << 20);
   private static final String THREADS = "gpu-memory-copy";
   private static final int LONGEST_MICROS = 700_000;
@@ -64,10 +65,10 @@ class DriverHookKillsTest {
     Random random = new Random(25);
     int lost = 0;
     try (SimulatedDriver machine =
-            SimulatedDriver.builder().memory(2L << 30).contextMemory(256L << 20).create();
+            SimulatedDriver.builder().memory(3L << 30).contextMemory(256L << 20).create();
         TmpFs memory =
             TmpFs.mountForSaveAreas(
-                Files.createDirectory(directory.resolve("memory")), "size=1200m");
+                Files.createDirectory(directory.resolve("memory")), "size=1600m");
         Pattern pattern = Pattern.launch(MEBIBYTES).on(machine).notOurChild().start()) {
       GpuCheckpoints checkpoints =
           GpuCheckpoints.builder()
@@ -75,6 +76,7 @@ class DriverHookKillsTest {
               .stateDirectory(directory.resolve("state"))
               .hostMemory(HostMemory.in(memory.point()))
               .build();
+      pattern.hold(ZEROS);
       for (int i = 0; i < KILLS; i++) {
         int micros = random.nextInt(LONGEST_MICROS);
         kill(machine, memory, pattern, i % 2 == 1, micros);

@@ -209,8 +209,33 @@ public final class BlockFile implements AutoCloseable {
     }
   }
 
-  /** Makes a part of the file a hole, whatever it was; false if that cannot be done. */
-  private boolean punch(int count, long offset) throws FileSystemException {
+  /**
+   * Returns whether a part of the file is zero. Reads no further than the block with the first byte
+   * that is not; a hole is not filled.
+   *
+   * @param through gets the blocks
+   * @throws FileSystemException when the part cannot be read
+   */
+  public boolean isZero(AlignedBuffer through, long count, long offset) throws FileSystemException {
+    int block = AlignedBuffer.ALIGNMENT;
+    for (long at = 0; at < count; block = through.size()) {
+      int part = (int) Math.min(block, count - at);
+      read(through, part, offset + at);
+      if (!through.isZero(part)) {
+        return false;
+      }
+      at += part;
+    }
+    return true;
+  }
+
+  /**
+   * Makes a part of the file a hole, whatever it was, and keeps its length.
+   *
+   * @return false if that cannot be done
+   * @throws FileSystemException when the file was closed
+   */
+  public boolean punch(long count, long offset) throws FileSystemException {
     use();
     try {
       return LIBRARY.fallocate(

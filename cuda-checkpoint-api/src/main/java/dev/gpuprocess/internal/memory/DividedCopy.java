@@ -72,15 +72,17 @@ public final class DividedCopy {
     }
     LOG.debug("process {}: hook set in {} us", process.pid(), microsSince(began));
     boolean answered = true;
+    boolean done = false;
     String note = "";
     try {
       call.run();
+      done = true;
     } catch (OperationTimedOutException | OperationCancelledException e) {
       answered = false; // the hook cannot be removed from a process that hangs
       throw e;
     } finally {
       if (answered) {
-        note = removed(process, hook, memory, threads, saves);
+        note = removed(process, hook, memory, threads, saves, done);
       }
     }
     return note;
@@ -114,7 +116,12 @@ public final class DividedCopy {
   }
 
   private static String removed(
-      ProcessIdentity process, DriverHook hook, PreparedMemory memory, int threads, boolean saves) {
+      ProcessIdentity process,
+      DriverHook hook,
+      PreparedMemory memory,
+      int threads,
+      boolean saves,
+      boolean isDone) {
     String note = "";
     long began = System.nanoTime();
     try {
@@ -123,11 +130,26 @@ public final class DividedCopy {
       hook.remove();
       memory.trim(used(work)); // the process no longer maps the rest
       LOG.debug("process {}: hook removed in {} us", process.pid(), microsSince(began));
+      if (saves && isDone && work.prepared() > 0) {
+        note += zerosGivenBack(process, memory);
+      }
     } catch (UntraceableException | IOException | ProcessUnreadableException e) {
       // The hook copies as the C library does. The next verb removes it.
       LOG.info("process {}: the hook of its libcuda stays", process.pid(), e);
     }
     return note;
+  }
+
+  private static String zerosGivenBack(ProcessIdentity process, PreparedMemory memory) {
+    long began = System.nanoTime();
+    try {
+      long bytes = ZeroPages.giveBack(process, memory);
+      LOG.debug("process {}: zeros given back in {} us", process.pid(), microsSince(began));
+      return bytes == 0 ? "" : ", of which %s are zero and not kept".formatted(Bytes.text(bytes));
+    } catch (UntraceableException | IOException | ProcessUnreadableException e) {
+      LOG.info("process {}: zeros of its GPU memory are kept", process.pid(), e);
+      return "";
+    }
   }
 
   /** Each save area begins at a huge page. */

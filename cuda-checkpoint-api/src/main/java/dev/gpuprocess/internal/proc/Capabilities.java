@@ -1,9 +1,6 @@
 package dev.gpuprocess.internal.proc;
 
 import java.io.IOException;
-import java.io.InputStream;
-import java.nio.charset.StandardCharsets;
-import java.nio.file.Files;
 import java.util.Map;
 import org.jspecify.annotations.Nullable;
 
@@ -18,8 +15,6 @@ import org.jspecify.annotations.Nullable;
  */
 public record Capabilities(
     boolean root, long effective, long inheritable, long bounding, long ambient) {
-
-  private static final int LONGEST_NUMBER = 16;
 
   /** The capabilities that matter here, with the kernel's numbers. */
   public enum Capability {
@@ -88,12 +83,7 @@ public record Capabilities(
    * @throws IOException when it cannot be read
    */
   public static int newest() throws IOException {
-    try (InputStream file = Files.newInputStream(ProcFs.kernel("sys/kernel/cap_last_cap"))) {
-      // In one read: the kernel has nothing for a second one, whatever the first one returned.
-      byte[] text = new byte[LONGEST_NUMBER];
-      int length = Math.max(0, file.read(text));
-      return Integer.parseInt(new String(text, 0, length, StandardCharsets.US_ASCII).strip());
-    }
+    return (int) ProcFs.kernelNumber("sys/kernel/cap_last_cap");
   }
 
   /**

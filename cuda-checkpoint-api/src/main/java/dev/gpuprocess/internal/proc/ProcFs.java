@@ -3,6 +3,7 @@ package dev.gpuprocess.internal.proc;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.MachineUnfitException;
 import java.io.IOException;
+import java.io.InputStream;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.AccessDeniedException;
 import java.nio.file.Files;
@@ -37,6 +38,7 @@ public final class ProcFs {
   private static final Set<String> ANONYMOUS = Set.of("RssAnon", "RssShmem");
   private static final int MAX_ARGUMENT_BYTES = 4096;
   private static final String CUT = "...";
+  private static final int LONGEST_NUMBER = 32;
 
   /** The dynamic loader, whose arguments name the program. */
   private static final Pattern LOADER = Pattern.compile(".*/ld[^/]*\\.so[^/]*", Pattern.DOTALL);
@@ -163,6 +165,21 @@ public final class ProcFs {
       return Files.readString(kernel(name)).strip();
     } catch (IOException e) {
       throw hidden(name, e);
+    }
+  }
+
+  /**
+   * Reads a number in a file of the kernel.
+   *
+   * @param name such as {@code sys/vm/max_map_count}
+   * @throws IOException when it cannot be read
+   */
+  public static long kernelNumber(String name) throws IOException {
+    try (InputStream file = Files.newInputStream(kernel(name))) {
+      // In one read: the kernel has nothing for a second one, whatever the first one returned.
+      byte[] text = new byte[LONGEST_NUMBER];
+      int length = Math.max(0, file.read(text));
+      return Long.parseLong(new String(text, 0, length, StandardCharsets.US_ASCII).strip());
     }
   }
 

@@ -73,6 +73,50 @@ public final class SaveFileMappings {
   }
 
   /**
+   * Returns how many bytes the save areas of a process may have, zeros included, which are not in
+   * the files: those are unnamed memory beside the mappings of the files.
+   *
+   * @throws ProcessUnreadableException when the mappings may not be read
+   */
+  public static long bytesOfAreas(int pid) {
+    Areas areas = new Areas();
+    ProcFs.memory(pid, areas::add);
+    return areas.bytes();
+  }
+
+  private static final class Areas {
+
+    private static final long HUGE_PAGE = 2 << 20;
+
+    private long bytes;
+    private long stretch;
+    private long end;
+    private boolean hasFile;
+
+    private void add(Mapping mapping) {
+      boolean isFile = is(mapping);
+      boolean isZeros =
+          mapping.isUnnamedMemory()
+              && mapping.permissions().equals("rw-p")
+              && mapping.start() % HUGE_PAGE == 0;
+      if (mapping.start() != end || !(isFile || isZeros)) {
+        bytes = bytes();
+        stretch = 0;
+        hasFile = false;
+      }
+      if (isFile || isZeros) {
+        stretch += mapping.addresses().bytes();
+        hasFile |= isFile;
+        end = mapping.end();
+      }
+    }
+
+    private long bytes() {
+      return hasFile ? bytes + stretch : bytes;
+    }
+  }
+
+  /**
    * Finds mappings that may be such, judged by their names.
    *
    * @throws ProcessUnreadableException when the mappings may not be read

@@ -21,7 +21,8 @@ import java.util.concurrent.TimeoutException;
  * is one mapping, wholly resident (measured on an H200 and an H100); the kernel may have merged
  * anonymous memory with its neighbors. So the bound is the largest range of anonymous memory and
  * all save files. For several GPUs, which were not measured, the bound is all anonymous memory and
- * all save files.
+ * all save files. Zeros are not in the files and not resident: the unnamed memory beside the files
+ * counts as zeros.
  */
 final class SaveAreaBound {
 
@@ -73,7 +74,7 @@ final class SaveAreaBound {
       return bytes;
     }
     try {
-      long own = GpuUsage.sum(bytes.getAsLong(), SaveFileMappings.bytes(pid));
+      long own = GpuUsage.sum(bytes.getAsLong(), SaveFileMappings.bytesOfAreas(pid));
       return OptionalLong.of(GpuUsage.sum(own, CONTEXT_BYTES));
     } catch (ProcessUnreadableException e) {
       return OptionalLong.empty();

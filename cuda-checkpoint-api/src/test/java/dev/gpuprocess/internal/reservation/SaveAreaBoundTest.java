@@ -71,6 +71,25 @@ class SaveAreaBoundTest {
   }
 
   @Test
+  @RequiresRoot("to trace the process")
+  void bound_zerosAreNotKept_countsThem(@TempDir Path state) {
+    try (SimulatedDriver machine = SimulatedDriver.create();
+        Pattern pattern = Pattern.launch(80).on(machine).notOurChild().start()) {
+      pattern.hold(320);
+      GpuCheckpoints checkpoints =
+          GpuCheckpoints.builder()
+              .cuda(machine.directory())
+              .hostMemory(HostMemory.in(SaveAreaMemory.directory()))
+              .stateDirectory(state)
+              .build();
+      try (CheckpointedProcess suspended = checkpoints.process(pattern.pid()).suspend()) {
+        assertTrue(bound(suspended.pid(), true) >= 400 * MIB, "with one GPU");
+        assertTrue(bound(suspended.pid(), false) >= 400 * MIB, "with several GPUs");
+      }
+    }
+  }
+
+  @Test
   void bound_heapAndStack_areNotCounted(@TempDir Path directory) {
     try (Workload large = Workload.counter(directory, 64)) {
       long stretch = bound(large.pid(), true);

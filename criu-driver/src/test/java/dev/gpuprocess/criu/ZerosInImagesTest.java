@@ -1,0 +1,154 @@
+package dev.gpuprocess.criu;
+
+import static java.util.concurrent.TimeUnit.SECONDS;
+import static org.awaitility.Awaitility.await;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import dev.gpuprocess.CheckpointedProcess;
+import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.ProcessImage;
+import dev.gpuprocess.contract.RequiresRoot;
+import dev.gpuprocess.contract.TmpFs;
+import dev.gpuprocess.fixtures.Pattern;
+import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.options.DumpOptions;
+import dev.gpuprocess.options.HostMemory;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Images of processes whose GPU memory is mostly zero. */
+@RequiresRoot("traces the process")
+class ZerosInImagesTest {
+
+  private static final long MIB = 1 << 20;
+  private static final int FIRST = 41;
+  private static final int ZEROS = 300;
+  private static final int LAST = 33;
+  private static final String WHOLE = "ok %s bytes".formatted((FIRST + LAST) * MIB);
+
+  /** What a context saves, the huge pages that are partly zero, and CRIU's files. */
+  private static final long SLACK = 40 * MIB;
+
+  @TempDir Path directory;
+  private TmpFs memory;
+  private SimulatedDriver machine;
+  private GpuCheckpoints checkpoints;
+  private Pattern job;
+
+  @BeforeEach
+  void start() throws IOException {
+    RealCriu.assume();
+    memory =
+        TmpFs.mountForSaveAreas(Files.createDirectory(directory.resolve("memory")), "size=900m");
+    machine = SimulatedDriver.create();
+    checkpoints =
+        GpuCheckpoints.builder()
+            .cuda(machine.directory())
+            .hostMemory(HostMemory.in(memory.point()))
+            .stateDirectory(directory.resolve("state"))
+            .build();
+    job = Pattern.launch(FIRST).on(machine).notOurChild().start();
+    job.hold(ZEROS);
+    job.allocate(LAST);
+  }
+
+  @AfterEach
+  void end() {
+    if (job != null) {
+      job.close();
+    }
+    if (machine != null) {
+      machine.close();
+    }
+    if (memory != null) {
+      memory.close();
+    }
+  }
+
+  private CheckpointedProcess suspended() {
+    return checkpoints.process(job.pid()).suspend();
+  }
+
+  private ProcessImage dumped(Path image) {
+    return suspended().dump(image, DumpOptions.ofDefaults());
+  }
+
+  private void assertRight(String when) {
+    assertEquals(WHOLE, job.verify(), when);
+  }
+
+  private void kill() {
+    job.kill();
+    assertTrue(job.awaitExit(Duration.ofSeconds(30)), "its pid is free");
+  }
+
+  private long taken() {
+    return memory.point().toFile().getTotalSpace() - memory.point().toFile().getFreeSpace();
+  }
+
+  private GpuCheckpoints withoutHook() {
+    return checkpoints.toBuilder().driverHook(false).build();
+  }
+
+  private void assertRestores(Path image, GpuCheckpoints by) {
+    by.open(image).restore().resume();
+    assertRight("restored from " + image);
+    job.touch(2);
+    assertRight("after a write");
+    kill();
+  }
+
+  @Test
+  void anImageOnADisk_isRestoredAsOftenAsOneLikes() {
+    Path image = directory.resolve("image");
+    dumped(image).verify();
+    await().atMost(60, SECONDS).until(() -> taken() == 0);
+    assertRestores(image, checkpoints);
+    assertRestores(image, withoutHook());
+  }
+
+  @Test
+  void anImageInTheSameMemory_isItsContent() {
+    Path image = memory.point().resolve("image");
+    dumped(image).verify();
+    long content = (FIRST + LAST) * MIB;
+    assertTrue(taken() >= content && taken() <= content + SLACK, taken() + " bytes are taken");
+    assertRestores(image, checkpoints);
+    assertRestores(image, withoutHook());
+    checkpoints.open(image).verify();
+    assertTrue(taken() <= content + SLACK, taken() + " bytes are taken after two restores");
+  }
+
+  @Test
+  void aRestoredProcess_isDumpedAgain() {
+    Path first = directory.resolve("first");
+    Path second = directory.resolve("second");
+    dumped(first);
+    checkpoints.open(first).restore().dump(second, DumpOptions.ofDefaults()).verify();
+    FileTree.remove(first);
+    assertRestores(second, checkpoints);
+  }
+
+  @Test
+  void aSnapshotAndItsProcess_haveEveryByte() {
+    Path image = directory.resolve("image");
+    checkpoints.process(job.pid()).snapshot(image, DumpOptions.ofDefaults());
+    assertRight("the process goes on");
+    kill();
+    assertRestores(image, withoutHook());
+  }
+
+  @Test
+  void whatCriuDumpsItself_isRight() {
+    Path image = directory.resolve("image");
+    suspended().dump(image, DumpOptions.builder().memoryFiles(false).build());
+    assertRestores(image, withoutHook());
+  }
+}
