@@ -1,5 +1,6 @@
 /* The counter: a number in GPU memory, 100 at first. Every datagram adds one on the GPU and is answered with the
- * number; one that is `inc NAME` with the number, a blank and NAME. Some requests do other things:
+ * number; one that is `inc NAME` with the number, a blank and NAME. With --print each number is printed too, as
+ * `number N` in a line. Some requests do other things:
  *   get         answers the number
  *   spin MS     keeps the GPU busy that long, and answers at once
  *   managed     allocates a little managed memory (the driver refuses to checkpoint then)
@@ -38,6 +39,7 @@
 static CUdeviceptr value, managed;
 static CUfunction increment, spin;
 static pid_t child;
+static bool prints;
 
 static CUresult launch(CUfunction function, void *argument) {
   void *arguments[] = {argument};
@@ -95,6 +97,10 @@ static CUresult act(const char *request, char *reply) {
   }
   CUresult result = launch(increment, &value);
   if (result == CUDA_SUCCESS) result = tell_value(reply);
+  if (result == CUDA_SUCCESS && prints) {
+    printf("number %s\n", reply);
+    fflush(stdout);
+  }
   if (result == CUDA_SUCCESS && strncmp(request, "inc ", 4) == 0) add_name(request + 4, reply);
   return result;
 }
@@ -119,6 +125,7 @@ static int count(const struct options *options) {
   cuda_must(cuda.to_device(value, &first, sizeof first), "cuMemcpyHtoD");
   pattern_start(options->mebibytes < 0 ? 0 : options->mebibytes, options->seed);
   polls_start(options->pollers);
+  prints = options->prints;
   return serve(options, answer);
 }
 

@@ -29,6 +29,10 @@ struct options parse_options(int argc, char **argv) {
       options.leaves = true;
       continue;
     }
+    if (strcmp(name, "--print") == 0) {
+      options.prints = true;
+      continue;
+    }
     if (value == NULL) goto misunderstood;
     i++;
     if (strcmp(name, "--address") == 0) options.address = inet_addr(value);

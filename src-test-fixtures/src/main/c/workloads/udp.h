@@ -20,6 +20,7 @@ struct options {
   long mebibytes;     /* --mib N: GPU memory to fill with a pattern; negative if not said */
   unsigned long long seed; /* --seed N: what it is filled with */
   int pollers;        /* --pollers N: threads that ask the driver whether work is done, see polls.h */
+  bool prints;        /* --print: prints each number, see counter.main.c */
   int members, gpus, loaders; /* --members N, --gpus N, --loaders N: of a tree, see job.main.c */
 };
 

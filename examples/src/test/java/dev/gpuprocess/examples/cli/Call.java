@@ -34,6 +34,14 @@ record Call(int code, String out, String err) {
         code, out.toString(StandardCharsets.UTF_8), err.toString(StandardCharsets.UTF_8));
   }
 
+  /** Runs a line of words without blanks in them; the first may be the name of another program. */
+  static Call line(GpuCheckpoints machine, String line) {
+    List<Object> words = new ArrayList<>(List.of(line.split(" ")));
+    return CompatibleForms.NAMES.contains(words.get(0))
+        ? as((String) words.remove(0), machine, words.toArray())
+        : of(machine, words.toArray());
+  }
+
   /** Runs a call of a program that is imitated. */
   static Call as(String name, GpuCheckpoints machine, Object... args) {
     ByteArrayOutputStream out = new ByteArrayOutputStream();

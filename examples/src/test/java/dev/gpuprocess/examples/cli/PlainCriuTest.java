@@ -2,7 +2,6 @@ package dev.gpuprocess.examples.cli;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
-import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import com.google.gson.JsonElement;
 import com.google.gson.JsonParser;
@@ -10,12 +9,10 @@ import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.contract.RequiresCriu;
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.fixtures.Pattern;
-import dev.gpuprocess.fixtures.ProgramRun;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.fixtures.SimulatedGpu;
 import java.nio.file.Path;
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.List;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -43,26 +40,8 @@ class PlainCriuTest {
     this.process = driver.start(Pattern.launch(MIB).notOurChild());
   }
 
-  /** Runs one command; the first word may be the name of another program. */
   private Call call(String command) {
-    List<Object> words = new ArrayList<>(List.of(command.formatted(process.pid()).split(" ")));
-    return CompatibleForms.NAMES.contains(words.get(0))
-        ? Call.as((String) words.remove(0), machine, words.toArray())
-        : Call.of(machine, words.toArray());
-  }
-
-  private void criu(String verb, Object... more) {
-    List<String> words =
-        new ArrayList<>(
-            List.of(
-                System.getenv("GPUPROCESS_CRIU"),
-                verb,
-                "--no-default-config",
-                "--log-file",
-                verb + ".log"));
-    words.addAll(List.of("--images-dir", images.toString()));
-    words.addAll(Call.words(more));
-    ProgramRun.of(words).succeed(PATIENCE);
+    return Call.line(machine, command.formatted(process.pid()));
   }
 
   @ParameterizedTest
@@ -75,14 +54,13 @@ class PlainCriuTest {
       })
   @RequiresCriu
   void dumpsAndRestoresWhatWasTakenOffItsGpu(String commands) {
-    assumeTrue(System.getenv("GPUPROCESS_CRIU") != null, "no CRIU was named");
     for (String each : commands.split("; ")) {
       Call call = call(each);
       assertEquals(0, call.code(), call::toString);
     }
-    criu("dump", "--tree", process.pid());
+    PlainCriu.run(images, "dump", "--tree", process.pid());
     assertTrue(process.awaitExit(PATIENCE), "the process ends with its dump");
-    criu("restore", "--restore-detached");
+    PlainCriu.run(images, "restore", "--restore-detached");
     Call resumed = call("resume %s");
     assertEquals(0, resumed.code(), resumed::toString);
     assertEquals(WHOLE, process.verify());
