@@ -1,6 +1,7 @@
 package dev.gpuprocess.internal.launch;
 
 import dev.gpuprocess.internal.linux.Credentials;
+import dev.gpuprocess.internal.linux.DirectoryTrust;
 import dev.gpuprocess.internal.linux.OpenedFile;
 import dev.gpuprocess.internal.linux.UntrustedPaths;
 import dev.gpuprocess.internal.proc.Mapping;
@@ -27,7 +28,7 @@ public final class CarriedNativeFile {
 
   private static final Pattern NAME =
       Pattern.compile(
-          "/(?:[^/]+/)*gpuprocess-(?:fork-handler-([0-9a-f]{32})\\.so|job-([0-9a-f]{32}))");
+          "/(?:[^/]+/)*(?:\\.cache/gpuprocess/native|gpuprocess-native-[^/]+)/gpuprocess-(?:fork-handler-([0-9a-f]{32})\\.so|job-([0-9a-f]{32}))");
   private static final Pattern TEXT =
       Pattern.compile("library ([0-9a-f]{2,8192}) ([0-9a-f]{2,2097152})");
   private static final int MOST_BYTES = 1 << 20;
@@ -101,12 +102,16 @@ public final class CarriedNativeFile {
   }
 
   /**
-   * Installs the file again if it was removed.
+   * Installs the file again if it was removed. The process chose the path, and the content of a
+   * file that is not of this version: such a file is installed only in a directory that is there.
    *
    * @throws IOException when it cannot be installed, or other users could replace it
    */
   public void putBack() throws IOException {
     if (!Files.exists(file.path(), LinkOption.NOFOLLOW_LINKS)) {
+      if (ours(file.path()).isEmpty()) {
+        DirectoryTrust.require(Objects.requireNonNull(file.path().getParent()));
+      }
       file.install();
     }
   }

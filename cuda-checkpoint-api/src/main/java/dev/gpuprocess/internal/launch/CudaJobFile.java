@@ -2,6 +2,7 @@ package dev.gpuprocess.internal.launch;
 
 import dev.gpuprocess.cuda.CudaDriver;
 import dev.gpuprocess.error.MachineUnfitException;
+import dev.gpuprocess.internal.linux.Credentials;
 import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.internal.linux.OpenedFile;
 import dev.gpuprocess.internal.linux.ProcessDescriptor;
@@ -218,7 +219,9 @@ public final class CudaJobFile {
   }
 
   /**
-   * Finds the processes that were started with the name of a file, by their environment.
+   * Finds the processes that were started with the name of a file, by their environment. A process
+   * that may not open the file and is not of its owner does not count: everyone can put a name into
+   * an environment.
    *
    * @param node the file, if it exists
    */
@@ -229,9 +232,19 @@ public final class CudaJobFile {
   private static boolean isUser(int pid, Path file, Optional<FileNode> node) {
     try {
       Optional<Path> name = named(pid);
-      return name.isPresent() && (name.get().equals(file) || opens(pid, name.get(), node));
+      return name.isPresent()
+          && (opens(pid, name.get(), node) || (name.get().equals(file) && isOfOwner(pid, node)));
     } catch (ProcessUnreadableException ofAnotherUser) {
       return false; // it could not open the file of this one
+    }
+  }
+
+  private static boolean isOfOwner(int pid, Optional<FileNode> node) {
+    try {
+      Optional<Credentials> user = Credentials.of(pid);
+      return node.isEmpty() || user.filter(known -> known.user() == node.get().user()).isPresent();
+    } catch (IOException ofSeveralUsers) {
+      return false;
     }
   }
 

@@ -11,6 +11,13 @@ public final class TakenSocket implements AutoCloseable {
 
   private static final int LONGEST = 64;
 
+  private static final int SOL_SOCKET = 1;
+  private static final int SO_PEERNAME = 28;
+  private static final int SO_DOMAIN = 39;
+
+  /** The length of the address of a UNIX socket without a name: its family. */
+  private static final int NAMELESS = 2;
+
   private final int descriptor;
 
   private TakenSocket(int descriptor) {
@@ -24,7 +31,18 @@ public final class TakenSocket implements AutoCloseable {
    * @param number the descriptor there
    */
   public static TakenSocket of(int pid, int number) throws NativeCallException {
-    return new TakenSocket(ProcessDescriptor.take(pid, pid, number));
+    return of(pid, pid, number);
+  }
+
+  /**
+   * Duplicates a socket of a process whose first thread may have ended.
+   *
+   * @param pid the process
+   * @param task a living thread of the process
+   * @param number the descriptor there
+   */
+  public static TakenSocket of(int pid, int task, int number) throws NativeCallException {
+    return new TakenSocket(ProcessDescriptor.take(pid, task, number));
   }
 
   /**
@@ -52,6 +70,24 @@ public final class TakenSocket implements AutoCloseable {
   /** Sets an option; returns whether the kernel accepts it. */
   public boolean set(int level, int name, byte[] value) {
     return Libc.LIBRARY.setsockopt(descriptor, level, name, value, value.length) == 0;
+  }
+
+  /**
+   * Returns whether it is a UNIX socket that is connected to one without a name, as the sockets of
+   * a pair are. One that is connected to a service is not.
+   */
+  public boolean isOfPair() {
+    byte[] domain = new byte[Integer.BYTES];
+    // The kernel refuses to give more bytes than the name has.
+    return read(SOL_SOCKET, SO_DOMAIN, domain) == Integer.BYTES
+        && domain[0] == Libc.AF_UNIX
+        && read(SOL_SOCKET, SO_PEERNAME, new byte[NAMELESS]) == NAMELESS
+        && read(SOL_SOCKET, SO_PEERNAME, new byte[NAMELESS + 1]) < 0;
+  }
+
+  /** Sends a descriptor of this JVM together with one byte, without blocking. */
+  public void send(int ours) throws NativeCallException {
+    ProcessDescriptor.send(descriptor, ours);
   }
 
   @Override

@@ -1,8 +1,8 @@
 package dev.gpuprocess.internal.remote;
 
-import dev.gpuprocess.internal.linux.Descriptors;
 import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.internal.linux.ProcessDescriptor;
+import dev.gpuprocess.internal.linux.TakenSocket;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
@@ -49,11 +49,13 @@ public final class PassedDescriptor implements AutoCloseable {
     long pair = socketpair(thread, scratch);
     int first = (int) pair;
     int second = (int) (pair >>> Integer.SIZE);
-    int socket = ProcessDescriptor.take(thread.pid(), thread.task(), first);
-    try {
-      ProcessDescriptor.send(socket, descriptor);
-    } finally {
-      Descriptors.close(socket);
+    try (TakenSocket socket = TakenSocket.of(thread.pid(), thread.task(), first)) {
+      if (!socket.isOfPair()) { // its number was read from memory of the process
+        throw new IOException(
+            "process %s exchanged the socket through which it was to receive a descriptor"
+                .formatted(thread.pid()));
+      }
+      socket.send(descriptor);
     }
     return new PassedDescriptor(thread, receive(thread, scratch + MESSAGE, second));
   }

@@ -217,7 +217,7 @@ class HostileExtrasTest {
   /** In the mount namespace of a process the same path is another file. */
   @Test
   void fileOfThisLibraryThatIsAFifoHereEndsInTime() throws IOException {
-    Path place = Files.createDirectory(stranger.home().resolve("place"));
+    Path place = Files.createDirectory(stranger.home().resolve("gpuprocess-native-tenant"));
     String name = "gpuprocess-job-" + "0".repeat(32);
     stranger.run("mkfifo \"$0\"", stranger.home().resolve(name));
     Files.move(stranger.home().resolve(name), place.resolve(name));

@@ -23,9 +23,13 @@ import java.util.stream.Stream;
  */
 public final class EndedJobs {
 
-  /** {@code lab-17}, {@code lab-17_2-step0-rank1}, {@code lab-17.stale-1764356400000}. */
+  /**
+   * {@code lab-17}, {@code lab-17_2-step0-rank1}, {@code lab-17.own-89abcdef01234567}, {@code
+   * lab-17.stale-1764356400000}.
+   */
   private static final Pattern NAME =
-      Pattern.compile("(.+?)-(\\d+(?:_\\d+)?)(?:-step\\d+-rank\\d+)?(\\.stale-\\d+)?");
+      Pattern.compile(
+          "(.+?)-(\\d+(?:_\\d+)?)(?:-step\\d+-rank\\d+)?(?:\\.own-[0-9a-f]{16})?(\\.stale-\\d+)?");
 
   private final GpuCheckpoints machine;
   private final Scontrol scontrol;

@@ -6,6 +6,7 @@ import static java.nio.file.StandardCopyOption.ATOMIC_MOVE;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.ImageException.Reason;
+import dev.gpuprocess.internal.linux.CurrentUser;
 import dev.gpuprocess.internal.linux.Descriptors;
 import dev.gpuprocess.internal.linux.DurableFiles;
 import dev.gpuprocess.internal.linux.Ownership;
@@ -13,7 +14,9 @@ import dev.gpuprocess.internal.linux.PinnedDirectory;
 import java.io.IOException;
 import java.io.RandomAccessFile;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.DirectoryIteratorException;
 import java.nio.file.DirectoryNotEmptyException;
+import java.nio.file.DirectoryStream;
 import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.FileSystemException;
 import java.nio.file.Files;
@@ -21,7 +24,10 @@ import java.nio.file.NoSuchFileException;
 import java.nio.file.NotDirectoryException;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
+import java.security.SecureRandom;
 import java.time.Instant;
+import java.util.ArrayList;
+import java.util.HexFormat;
 import java.util.List;
 import java.util.Optional;
 import java.util.OptionalInt;
@@ -40,6 +46,11 @@ final class JobDirectory {
   private static final String FAILED_NODES = "failed-nodes";
   private static final String READY = "ready";
 
+  /** Follows the name of a job that another user has taken. */
+  private static final String TAKEN = ".own-%s";
+
+  private static final int RANDOM_DIGITS = 16;
+
   private static final int MOST_BYTES = 4 << 10;
 
   private final Path path;
@@ -50,7 +61,8 @@ final class JobDirectory {
 
   /**
    * Opens the directory of a job. Job ids are used again after a controller has lost its state, so
-   * the first run of a job never takes what another job has left.
+   * the first run of a job never takes what another job has left. If another user has taken the
+   * name, the directory gets one that cannot be guessed, by which later runs find it.
    *
    * @param images the directory of all jobs
    * @param job the job
@@ -62,7 +74,6 @@ final class JobDirectory {
   static JobDirectory open(Path images, SlurmJob job, List<Path> stale) {
     Path all = images.toAbsolutePath();
     Path path = all.resolve(job.name());
-    JobDirectory directory = new JobDirectory(path);
     try {
       if (job.restarts() == 0) {
         Files.createDirectories(all);
@@ -74,16 +85,24 @@ final class JobDirectory {
                 .formatted(job.id(), job.id()),
             null);
       }
-      if (job.restarts() == 0 && Files.exists(path, NOFOLLOW_LINKS)) {
-        stale.add(moveAside(path));
+      List<Path> others = unguessable(all, job);
+      if (job.restarts() > 0) {
+        path = isOfAnother(path) && !others.isEmpty() ? others.get(0) : path;
+      } else {
+        for (Path each : others) {
+          stale.add(moveAside(each));
+        }
+        path = free(path, stale);
       }
       create(path);
+      JobDirectory directory = new JobDirectory(path);
       try (PinnedDirectory held = directory.pin()) {
         create(held.path().resolve(IMAGES));
         try (PinnedDirectory child = held.child(IMAGES)) {
           requireOurs(child.name(), Ownership.of(child));
         }
       }
+      return directory;
     } catch (NotDirectoryException e) {
       throw refused(
           Reason.DIRECTORY, e.getFile(), "is a link or a file, not a directory: remove it", e);
@@ -95,7 +114,49 @@ final class JobDirectory {
               .formatted(reason(e)),
           e);
     }
-    return directory;
+  }
+
+  /** Returns the directories of this user for a job whose name another user had taken. */
+  private static List<Path> unguessable(Path all, SlurmJob job) throws IOException {
+    List<Path> found = new ArrayList<>();
+    try (DirectoryStream<Path> entries =
+        Files.newDirectoryStream(all, job.name() + TAKEN.formatted("?".repeat(RANDOM_DIGITS)))) {
+      for (Path each : entries) {
+        if (!isOfAnother(each)) {
+          found.add(each);
+        }
+      }
+    } catch (DirectoryIteratorException e) {
+      throw e.getCause();
+    }
+    return found;
+  }
+
+  private static boolean isOfAnother(Path path) throws IOException {
+    try {
+      return Ownership.of(path).uid() != CurrentUser.get().effectiveUid();
+    } catch (NoSuchFileException none) {
+      return false;
+    }
+  }
+
+  /** Makes a name free for the first run of a job, or chooses another one. */
+  private static Path free(Path path, List<Path> stale) throws IOException {
+    if (Files.exists(path, NOFOLLOW_LINKS)) {
+      boolean isOfAnother = isOfAnother(path);
+      try {
+        stale.add(moveAside(path));
+      } catch (ImageException e) {
+        if (!isOfAnother) {
+          throw e;
+        }
+        byte[] random = new byte[RANDOM_DIGITS / 2];
+        new SecureRandom().nextBytes(random);
+        return path.resolveSibling(
+            path.getFileName() + TAKEN.formatted(HexFormat.of().formatHex(random)));
+      }
+    }
+    return path;
   }
 
   /**

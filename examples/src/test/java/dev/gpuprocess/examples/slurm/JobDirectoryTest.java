@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.contract.TestJvm;
+import dev.gpuprocess.contract.TmpFs;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.fixtures.ProgramRun;
 import java.io.IOException;
@@ -16,6 +17,7 @@ import java.nio.file.attribute.PosixFilePermissions;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.OptionalInt;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
@@ -123,6 +125,29 @@ class JobDirectoryTest {
     Files.writeString(path.resolve("finished"), "0");
     Files.setAttribute(path, "unix:uid", ANOTHER_USER);
     assertNotTrusted("name another directory with --images", () -> open(1));
+  }
+
+  /** As in a directory with the sticky bit: this user cannot move what another has made. */
+  @Test
+  @RequiresRoot("mounts a directory of another user")
+  void aNameThatAnotherUserHasTakenDoesNotStopTheJob() throws IOException {
+    Files.createDirectory(path);
+    try (TmpFs taken = TmpFs.mount(path, "size=1m,uid=" + ANOTHER_USER)) {
+      open(0).recordFinished(5);
+      assertEquals(OptionalInt.of(5), open(1).finished());
+      assertEquals(OptionalInt.empty(), open(0).finished(), "of another job with the same id");
+      assertEquals(OptionalInt.empty(), open(1).finished());
+      assertEquals(List.of(), entries(taken.point()));
+    }
+    assertEquals(
+        List.of("lab-17", "lab-17.own", "lab-17.own"),
+        entries(images).stream().map(name -> name.replaceAll("-\\p{XDigit}{16}.*", "")).toList());
+  }
+
+  private static List<String> entries(Path directory) throws IOException {
+    try (Stream<Path> all = Files.list(directory)) {
+      return all.map(each -> each.getFileName().toString()).sorted().toList();
+    }
   }
 
   @Test
