@@ -7,6 +7,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <linux/membarrier.h>
 #include <sys/syscall.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -93,6 +94,26 @@ static void oom_score(void) {
   close(file);
 }
 
+static void core_filter(void) {
+  int file = may(open("/proc/self/coredump_filter", O_WRONLY | O_CLOEXEC));
+  may(write(file, "0x15", 4));
+  close(file);
+}
+static void tell_core_filter(void) { tell("filter %s", first_line("/proc/self/coredump_filter")); }
+
+static void register_barrier(void) { may(syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0)); }
+static void tell_barrier(void) { tell("barrier %s", outcome(syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0))); }
+
+/* As setproctitle does. */
+static void change_title(void) {
+  static char title[] = "own title";
+  /* The end first if the text lies above the old one: the kernel refuses a start behind the end. */
+  prctl(PR_SET_MM, PR_SET_MM_ARG_END, title + sizeof title, 0, 0);
+  may(prctl(PR_SET_MM, PR_SET_MM_ARG_START, title, 0, 0));
+  may(prctl(PR_SET_MM, PR_SET_MM_ARG_END, title + sizeof title, 0, 0));
+}
+static void tell_title(void) { tell("title %.40s", first_line("/proc/self/cmdline")); }
+
 static void limit(int kind, rlim_t soft, rlim_t hard) { may(setrlimit(kind, &(struct rlimit){soft, hard})); }
 static void few_descriptors(void) { limit(RLIMIT_NOFILE, 32, 64); }
 /* The simulated driver has a sparse file of half of the largest size. */
@@ -103,6 +124,14 @@ static void small_space(void) { limit(RLIMIT_AS, 1L << 34, 1L << 35); }
 static void few_processes(void) { limit(RLIMIT_NPROC, 900, 1000); }
 static void no_locked_memory(void) { limit(RLIMIT_MEMLOCK, 4096, 8192); }
 static void few_signals(void) { limit(RLIMIT_SIGPENDING, 20, 20); }
+static void many_limits(void) {
+  limit(RLIMIT_DATA, 1L << 38, 1L << 39);
+  limit(RLIMIT_RTPRIO, 3, 4);
+  limit(RLIMIT_NICE, 5, 6);
+  limit(RLIMIT_MSGQUEUE, 7000, 8000);
+  limit(RLIMIT_RTTIME, 900000000, 1000000000);
+  limit(RLIMIT_RSS, 1L << 38, 1L << 39);
+}
 static void processor_time(void) { limit(RLIMIT_CPU, 5000, 6000); }
 
 const struct attribute control_attributes[] = {
@@ -137,6 +166,10 @@ const struct attribute control_attributes[] = {
     {"limit-nproc", EARLY, few_processes, NULL},
     {"limit-memlock", LATE, no_locked_memory, NULL},
     {"limit-sigpending", EARLY, few_signals, NULL},
+    {"limit-others", EARLY, many_limits, NULL},
+    {"core-filter", EARLY, core_filter, tell_core_filter},
+    {"membarrier", EARLY, register_barrier, tell_barrier},
+    {"title", EARLY, change_title, tell_title},
     {"limit-cpu", EARLY, processor_time, NULL},
     {0},
 };

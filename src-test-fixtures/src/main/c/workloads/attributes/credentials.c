@@ -2,6 +2,8 @@
 #include <grp.h>
 #include <linux/capability.h>
 #include <linux/securebits.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <sys/fsuid.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -62,6 +64,32 @@ static void file_user(void) {
 
 static void tell_file_user(void) { tell("files as %d %d", setfsuid(-1), setfsgid(-1)); }
 
+static struct child *child;
+static void tell_user(void) { tell("user %d group %d", getuid(), getgid()); }
+static void child_user(void) { child = start_child(another_user, tell_user); }
+static void tell_child(void) { ask_child(child); }
+
+/* The call of the kernel itself changes one thread alone. */
+static atomic_int thread_user = -1;
+static void *be_user(void *unused) {
+  (void)unused;
+  if (syscall(SYS_setresuid, 65534, 65534, 65534) == 0)
+    for (;; pause_shortly()) thread_user = (int)syscall(SYS_getuid);
+  return NULL;
+}
+static void one_thread_user(void) {
+  pthread_t thread;
+  errno = pthread_create(&thread, NULL, be_user, NULL);
+  if (errno) impossible("pthread_create: %s", strerror(errno));
+  for (int left = 1000; thread_user < 0 && left > 0; left--) pause_shortly();
+  if (thread_user < 0) impossible("setresuid");
+}
+static void tell_thread_user(void) {
+  thread_user = -1;
+  for (int left = 10000; thread_user < 0 && left > 0; left--) pause_shortly();
+  tell("thread of user %d", thread_user);
+}
+
 static void tight_umask(void) { umask(0127); }
 
 const struct attribute credential_attributes[] = {
@@ -76,6 +104,8 @@ const struct attribute credential_attributes[] = {
     {"user", LATE, another_user, NULL},
     {"user-effective", LATE, effective_user, NULL},
     {"user-files", LATE, file_user, tell_file_user},
+    {"user-child", EARLY, child_user, tell_child},
+    {"user-thread", LATE, one_thread_user, tell_thread_user},
     {"umask", EARLY, tight_umask, NULL},
     {0},
 };

@@ -3,6 +3,7 @@
 #include <linux/io_uring.h>
 #include <linux/perf_event.h>
 #include <mqueue.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -43,6 +44,51 @@ static void tell_posix_timer(void) {
   tell("timer %s every %ld left %d", outcome(result), (long)now.it_interval.tv_sec, now.it_value.tv_sec > 90000);
 }
 
+static void real_interval(void) {
+  signal(SIGALRM, SIG_IGN);
+  may(setitimer(ITIMER_REAL, &(struct itimerval){{5000, 0}, {100000, 0}}, NULL));
+}
+static void tell_real(void) {
+  struct itimerval now;
+  getitimer(ITIMER_REAL, &now);
+  tell("every %ld left %d", (long)now.it_interval.tv_sec, now.it_value.tv_sec > 90000);
+}
+
+static void start_timer(clockid_t clock, int notify) {
+  struct sigevent event = {.sigev_notify = notify, .sigev_signo = SIGRTMIN + 9, .sigev_value.sival_int = 77};
+  if (notify == SIGEV_THREAD_ID) event._sigev_un._tid = gettid();
+  may(timer_create(clock, &event, &timer));
+  may(timer_settime(timer, 0, &(struct itimerspec){{5000, 0}, {100000, 0}}, NULL));
+}
+static void processor_timer(void) { start_timer(CLOCK_PROCESS_CPUTIME_ID, SIGEV_SIGNAL); }
+static void silent_timer(void) { start_timer(CLOCK_REALTIME, SIGEV_NONE); }
+static void thread_timer(void) { start_timer(CLOCK_BOOTTIME, SIGEV_THREAD_ID); }
+
+static int expired_file;
+static void expired_descriptor(void) {
+  expired_file = may(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
+  may(timerfd_settime(expired_file, 0, &(struct itimerspec){{0, 0}, {0, 1}}, NULL));
+  pause_shortly();
+}
+static void tell_expired(void) {
+  struct pollfd one = {.fd = expired_file, .events = POLLIN};
+  tell("expired %d", poll(&one, 1, 0));
+}
+
+static int real_file;
+static void real_descriptor(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  real_file = may(timerfd_create(CLOCK_REALTIME, TFD_NONBLOCK | TFD_CLOEXEC));
+  struct itimerspec then = {{0, 0}, {now.tv_sec + 100000, 0}};
+  may(timerfd_settime(real_file, TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, &then, NULL));
+}
+static void tell_real_descriptor(void) {
+  struct itimerspec now = {0};
+  long result = timerfd_gettime(real_file, &now);
+  tell("timer %s left %d", outcome(result), now.it_value.tv_sec > 90000);
+}
+
 static int timer_file;
 static void timer_descriptor(void) {
   timer_file = may(timerfd_create(CLOCK_BOOTTIME, TFD_NONBLOCK | TFD_CLOEXEC));
@@ -63,7 +109,55 @@ static void tell_counter(void) {
   eventfd_write(counter, value);
 }
 
+static int semaphore;
+static void event_semaphore(void) { semaphore = may(eventfd(5, EFD_NONBLOCK | EFD_CLOEXEC | EFD_SEMAPHORE)); }
+static void tell_semaphore(void) {
+  eventfd_t value = 0;
+  long result = eventfd_read(semaphore, &value);
+  tell("count %s %ld", outcome(result), (long)value);
+  eventfd_write(semaphore, value);
+}
+
 static int poller, poller_end[2];
+
+/* A poller in a poller, and an event that is disarmed after it was seen once. */
+static int outer, inner, once;
+static void poll_nested(void) {
+  outer = may(epoll_create1(EPOLL_CLOEXEC));
+  inner = may(epoll_create1(EPOLL_CLOEXEC));
+  once = may(eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK));
+  struct epoll_event event = {.events = EPOLLIN, .data.u64 = 5};
+  may(epoll_ctl(outer, EPOLL_CTL_ADD, inner, &event));
+  event = (struct epoll_event){.events = EPOLLIN | EPOLLONESHOT, .data.u64 = 6};
+  may(epoll_ctl(inner, EPOLL_CTL_ADD, once, &event));
+  may(epoll_wait(inner, &event, 1, 0));
+}
+static void tell_nested(void) {
+  struct epoll_event event = {0};
+  tell("inner %d", epoll_wait(inner, &event, 1, 0));
+  int copy = eventfd(1, EFD_CLOEXEC);
+  event = (struct epoll_event){.events = EPOLLIN, .data.u64 = 7};
+  long added = epoll_ctl(inner, EPOLL_CTL_ADD, copy, &event);
+  int ready = epoll_wait(outer, &event, 1, 0);
+  tell("added %s outer %d %ld", outcome(added), ready, (long)event.data.u64);
+  close(copy);
+}
+
+/* The poller keeps a file whose descriptor is closed, because another descriptor has it. */
+static int keeping;
+static void poll_closed(void) {
+  keeping = may(epoll_create1(EPOLL_CLOEXEC));
+  int first = may(eventfd(1, EFD_CLOEXEC));
+  struct epoll_event event = {.events = EPOLLIN, .data.u64 = 9};
+  may(epoll_ctl(keeping, EPOLL_CTL_ADD, first, &event));
+  may(fcntl(first, F_DUPFD_CLOEXEC, 500));
+  close(first);
+}
+static void tell_closed(void) {
+  struct epoll_event event = {0};
+  tell("ready %d %ld", epoll_wait(keeping, &event, 1, 0), (long)event.data.u64);
+}
+
 static void poll_events(void) {
   poller = may(epoll_create1(EPOLL_CLOEXEC));
   may(pipe2(poller_end, O_CLOEXEC | O_NONBLOCK));
@@ -97,6 +191,19 @@ static void watch_file(void) {
   may(inotify_add_watch(watch, own_path("watched"), IN_CLOSE_WRITE));
 }
 static void tell_watch_file(void) { tell_watch(watch, own_path("watched")); }
+
+/* An event that was not read yet. */
+static int unread;
+static void watch_unread(void) {
+  unread = may(inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
+  may(mkdir(own_path("watched-directory"), 0755));
+  may(inotify_add_watch(unread, own_path("watched-directory"), IN_CREATE));
+  close(own_file("watched-directory/new", ""));
+}
+static void tell_unread(void) {
+  int length = 0;
+  tell("waits %s %d", outcome(ioctl(unread, FIONREAD, &length)), length > 0);
+}
 
 static int memory_watch;
 static char *memory_path;
@@ -132,6 +239,30 @@ static void tell_signals(void) {
   sigqueue(getpid(), SIGRTMIN + 2, (union sigval){.sival_int = 8});
   ssize_t length = read(signals, &info, sizeof info);
   tell("signal %s %d", outcome(length), info.ssi_int);
+}
+
+static int child_file;
+static void child_descriptor(void) {
+  pid_t pid = may(fork());
+  if (pid == 0)
+    for (;;) pause();
+  child_file = may(syscall(SYS_pidfd_open, pid, 0));
+}
+static void tell_child_descriptor(void) { tell("signal %s", outcome(syscall(SYS_pidfd_send_signal, child_file, 0, NULL, 0))); }
+
+static int broken;
+static void break_pipe(void) {
+  int both[2];
+  may(pipe2(both, O_CLOEXEC));
+  may(write(both[1], "hello", 5));
+  close(both[1]);
+  broken = both[0];
+}
+static void tell_broken(void) {
+  struct pollfd one = {.fd = broken, .events = POLLIN};
+  int length = 0;
+  poll(&one, 1, 0);
+  tell("waits %s %d hang-up %d", outcome(ioctl(broken, FIONREAD, &length)), length, (one.revents & POLLHUP) != 0);
 }
 
 static void pid_descriptor(void) { may(syscall(SYS_pidfd_open, getpid(), 0)); }
@@ -238,6 +369,18 @@ static void tell_owner(void) { tell("owner %d signal %d", fcntl(ends[0], F_GETOW
 const struct attribute event_attributes[] = {
     {"timer-interval", EARLY, interval, tell_interval},
     {"timer-posix", EARLY, posix_timer, tell_posix_timer},
+    {"timer-real", EARLY, real_interval, tell_real},
+    {"timer-cpu", EARLY, processor_timer, tell_posix_timer},
+    {"timer-silent", EARLY, silent_timer, tell_posix_timer},
+    {"timer-thread", EARLY, thread_timer, tell_posix_timer},
+    {"timer-fd-expired", EARLY, expired_descriptor, tell_expired},
+    {"timer-fd-real", EARLY, real_descriptor, tell_real_descriptor},
+    {"eventfd-semaphore", EARLY, event_semaphore, tell_semaphore},
+    {"epoll-nested", EARLY, poll_nested, tell_nested},
+    {"epoll-closed", EARLY, poll_closed, tell_closed},
+    {"inotify-unread", EARLY, watch_unread, tell_unread},
+    {"pipe-broken", EARLY, break_pipe, tell_broken},
+    {"pidfd-child", EARLY, child_descriptor, tell_child_descriptor},
     {"timer-fd", EARLY, timer_descriptor, tell_timer_descriptor},
     {"eventfd", EARLY, event_descriptor, tell_counter},
     {"epoll", EARLY, poll_events, tell_poller},

@@ -1,9 +1,12 @@
 /* Open files, their names, locks on them, and the working directory. */
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "attributes.h"
@@ -103,6 +106,87 @@ static void open_messages(void) { may(open("/dev/kmsg", O_RDONLY | O_NONBLOCK | 
 static void open_fuse(void) { may(open("/dev/fuse", O_RDWR | O_CLOEXEC)); }
 static void open_tunnel(void) { may(open("/dev/net/tun", O_RDWR | O_CLOEXEC)); }
 
+static void open_null(void) { may(open("/dev/null", O_RDWR | O_APPEND)); }
+static void open_master(void) { may(posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC)); }
+static void open_clock(void) { may(open("/dev/rtc0", O_RDONLY | O_CLOEXEC)); }
+static void open_loop(void) { may(open("/dev/loop-control", O_RDWR | O_CLOEXEC)); }
+static void open_tree_of_mounts(void) { may(syscall(SYS_open_tree, AT_FDCWD, "/", 1 /* OPEN_TREE_CLONE */)); }
+static void open_bpf_map(void) {
+  struct {
+    unsigned type, key, value, entries, rest[20];
+  } array = {2, 4, 8, 3, {0}};
+  may(syscall(SYS_bpf, 0 /* BPF_MAP_CREATE */, &array, sizeof array));
+}
+static void open_rules(void) {
+  unsigned long rights = 2;
+  may(syscall(SYS_landlock_create_ruleset, &rights, sizeof rights, 0));
+}
+
+static void open_of_dead(void) {
+  pid_t dead = may(fork());
+  if (dead == 0)
+    for (;;) pause();
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%d/stat", dead);
+  int of_dead = open(path, O_RDONLY | O_CLOEXEC);
+  kill(dead, SIGKILL);
+  waitpid(dead, NULL, 0);
+  may(of_dead);
+}
+
+static int left_directory;
+static void open_left(void) {
+  may(mkdir(own_path("left-open"), 0755));
+  left_directory = may(open(own_path("left-open"), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  may(rmdir(own_path("left-open")));
+}
+static void tell_left(void) {
+  struct stat state;
+  tell("directory %s", outcome(fstat(left_directory, &state)));
+}
+
+static int listed;
+static void read_some_names(void) {
+  may(mkdir(own_path("names"), 0755));
+  for (int i = 0; i < 5; i++) {
+    char inside[16];
+    snprintf(inside, sizeof inside, "names/%d", i);
+    close(own_file(inside, ""));
+  }
+  listed = may(open(own_path("names"), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  /* One name at a time: the buffer of the kernel's call has room for no more. */
+  char entry[32];
+  for (int i = 0; i < 3; i++) may(syscall(SYS_getdents64, listed, entry, sizeof entry));
+}
+static void tell_rest(void) {
+  long at = lseek(listed, 0, SEEK_CUR);
+  char entries[512];
+  long length = syscall(SYS_getdents64, listed, entries, sizeof entries);
+  tell("rest %ld", length);
+  lseek(listed, at, SEEK_SET);
+}
+
+static int leased;
+static void write_lease(void) {
+  leased = may(open(own_path("leased-alone"), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  may(fcntl(leased, F_SETLEASE, F_WRLCK));
+}
+
+static struct child *locker;
+static void lock_in_child(void) {
+  int own = may(open(own_path("locked-by-child"), O_RDWR | O_CREAT, 0600));
+  struct flock range = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 10, .l_len = 5};
+  may(fcntl(own, F_SETLK, &range));
+}
+static void child_locks(void) { locker = start_child(lock_in_child, NULL); }
+static void tell_child_lock(void) {
+  int own = open(own_path("locked-by-child"), O_RDWR | O_CLOEXEC);
+  struct flock range = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 10, .l_len = 5};
+  fcntl(own, F_GETLK, &range);
+  tell("range %d", range.l_type);
+  close(own);
+}
+
 static void enter_deleted(void) {
   may(mkdir(own_path("left"), 0755));
   may(chdir(own_path("left")));
@@ -155,7 +239,6 @@ static void lock_by_process(void) { lock_range(F_SETLK); }
 static void lock_by_description(void) { lock_range(F_OFD_SETLK); }
 static void tell_rival(void) { ask_child(rival); }
 
-static int leased;
 static void take_lease(void) {
   close(own_file("leased", ""));
   leased = may(open(own_path("leased"), O_RDONLY | O_CLOEXEC));
@@ -184,12 +267,24 @@ const struct attribute file_attributes[] = {
     {"device-random", EARLY, open_random, NULL},
     {"device-kmsg", EARLY, open_messages, NULL},
     {"device-fuse", EARLY, open_fuse, NULL},
+    {"device-null", EARLY, open_null, NULL},
+    {"device-ptmx", EARLY, open_master, NULL},
+    {"device-rtc", EARLY, open_clock, NULL},
+    {"device-loop", EARLY, open_loop, NULL},
+    {"fd-mounts", EARLY, open_tree_of_mounts, NULL},
+    {"fd-bpf", EARLY, open_bpf_map, NULL},
+    {"fd-landlock", EARLY, open_rules, NULL},
+    {"file-of-dead", EARLY, open_of_dead, NULL},
+    {"file-left-directory", EARLY, open_left, tell_left},
+    {"file-listing", EARLY, read_some_names, tell_rest},
     {"device-tun", EARLY, open_tunnel, NULL},
     {"cwd-deleted", EARLY, enter_deleted, tell_deleted_directory},
     {"cwd", EARLY, enter_own, NULL},
     {"lock-flock", EARLY, lock_all, tell_rival},
     {"lock-posix", EARLY, lock_by_process, tell_rival},
     {"lock-ofd", EARLY, lock_by_description, tell_rival},
+    {"lock-lease-write", EARLY, write_lease, tell_lease},
+    {"lock-child", EARLY, child_locks, tell_child_lock},
     {"lock-lease", EARLY, take_lease, tell_lease},
     {0},
 };

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <sys/ipc.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/shm.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -189,6 +190,118 @@ static void tell_guard(void) {
   close(ends[1]);
 }
 
+static void name_region(void) {
+  take_region();
+  may(prctl(PR_SET_VMA, PR_SET_VMA_ANON_NAME, region, SIZE, "own name"));
+}
+static void tell_name(void) {
+  FILE *file = fopen("/proc/self/maps", "re");
+  char *line = NULL;
+  size_t size = 0;
+  bool named = false;
+  while (file && getline(&line, &size, file) > 0) named = named || strstr(line, "[anon:own name]");
+  free(line);
+  if (file) fclose(file);
+  tell("named %d byte %d", named, region[5]);
+}
+
+static void lock_future(void) { may(mlockall(MCL_FUTURE | MCL_ONFAULT)); }
+static void tell_future(void) {
+  region = map(MAP_PRIVATE | MAP_ANONYMOUS, -1);
+  tell_flags();
+  munmap(region, SIZE);
+}
+
+static void map_nothing(void) {
+  take_region();
+  may(mprotect(region + 4096, 4096, PROT_NONE));
+}
+
+/* A mapping that is longer than its file. */
+static char *beyond;
+static void map_beyond(void) {
+  int file = own_file("short", "hello");
+  beyond = map(MAP_PRIVATE, file);
+  close(file);
+  beyond[1] = 'u';
+}
+static void tell_beyond(void) {
+  int ends[2];
+  may(pipe(ends));
+  tell("text %.5s beyond %s", beyond, outcome(write(ends[1], beyond + 8192, 1)));
+  close(ends[0]);
+  close(ends[1]);
+}
+
+static char *of_deleted;
+static void map_deleted(void) {
+  int file = own_file("mapped-deleted", "");
+  may(ftruncate(file, SIZE));
+  may(pwrite(file, "below", 5, 200));
+  of_deleted = map(MAP_PRIVATE, file);
+  close(file);
+  may(unlink(own_path("mapped-deleted")));
+  memcpy(of_deleted + 100, "above", 5);
+}
+static void tell_of_deleted(void) { tell("text %.5s %.5s", of_deleted + 100, of_deleted + 200); }
+
+static const char *read_only;
+static void map_read_only(void) {
+  int file = own_file("read-only", "");
+  may(ftruncate(file, SIZE));
+  may(pwrite(file, "hello", 5, 200));
+  close(file);
+  file = may(open(own_path("read-only"), O_RDONLY | O_CLOEXEC));
+  read_only = mmap(NULL, SIZE, PROT_READ, MAP_SHARED, file, 0);
+  if (read_only == MAP_FAILED) impossible("mmap: %s", strerror(errno));
+  close(file);
+}
+static void tell_read_only(void) { tell("text %.5s", read_only + 200); }
+
+static void droppable(void) {
+  region = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, 8 /* MAP_DROPPABLE, Linux 6.11 */ | MAP_ANONYMOUS, -1, 0);
+  if (region == MAP_FAILED) impossible("mmap: %s", strerror(errno));
+  memset(region, 7, SIZE);
+}
+
+/* Without its content, which the kernel may drop at any time. */
+static void tell_droppable(void) {
+  memset(region, 7, SIZE);
+  tell_flags();
+}
+
+static void share_unlinked(void) {
+  share_named();
+  may(shm_unlink(name));
+}
+
+/* Attached twice, and read-only once. */
+static const char *again;
+static void attach_twice(void) {
+  segment = may(shmget(IPC_PRIVATE, SIZE, IPC_CREAT | 0600));
+  system_five.memory = shmat(segment, NULL, 0);
+  again = shmat(segment, NULL, SHM_RDONLY);
+  if (system_five.memory == (char *)-1 || again == (char *)-1) impossible("shmat: %s", strerror(errno));
+  shmctl(segment, IPC_RMID, NULL);
+  fill(&system_five);
+}
+static void tell_twice(void) {
+  tell_shared(&system_five);
+  tell("again %.5s", again + 100);
+}
+
+static int unmapped;
+static void open_memory_file(void) {
+  unmapped = may(memfd_create("unmapped", MFD_ALLOW_SEALING));
+  may(write(unmapped, "hello", 5));
+  may(fcntl(unmapped, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SEAL));
+}
+static void tell_unmapped(void) {
+  char text[8] = "";
+  tell("text %s %s", outcome(pread(unmapped, text, 5, 0)), text);
+  tell("seals %x write %s", fcntl(unmapped, F_GET_SEALS), outcome(pwrite(unmapped, "x", 1, 0)));
+}
+
 static void grow_down(void) {
   region = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_GROWSDOWN | MAP_STACK, -1, 0);
   if (region == MAP_FAILED) impossible("mmap: %s", strerror(errno));
@@ -236,6 +349,16 @@ const struct attribute memory_attributes[] = {
     {"map-sequential", EARLY, sequential, tell_flags},
     {"map-growsdown", EARLY, grow_down, tell_flags},
     {"map-guard", EARLY, guard, tell_guard},
+    {"map-name", EARLY, name_region, tell_name},
+    {"map-none", EARLY, map_nothing, tell_flags},
+    {"map-beyond", EARLY, map_beyond, tell_beyond},
+    {"map-deleted", EARLY, map_deleted, tell_of_deleted},
+    {"map-read-only", EARLY, map_read_only, tell_read_only},
+    {"map-droppable", EARLY, droppable, tell_droppable},
+    {"mlock-future", LATE, lock_future, tell_future},
+    {"shm-unlinked", EARLY, share_unlinked, tell_named},
+    {"shm-sysv-twice", EARLY, attach_twice, tell_twice},
+    {"memfd-sealed", EARLY, open_memory_file, tell_unmapped},
     {"map-hugetlb", EARLY, share_huge, tell_huge},
     {"map-pkey", EARLY, protect_by_key, tell_flags},
     {"memfd-secret", EARLY, secret, tell_huge},

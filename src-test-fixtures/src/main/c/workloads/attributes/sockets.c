@@ -1,5 +1,6 @@
 /* Sockets that have no peer: listeners, datagrams, netlink, and their options. */
 #include <arpa/inet.h>
+#include <linux/filter.h>
 #include <linux/if_packet.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
@@ -273,6 +274,134 @@ static void listen_unlinked(void) {
 }
 static void tell_unlinked(void) { tell_option(sockets[UNIX_PATH], "listens", SOL_SOCKET, SO_ACCEPTCONN); }
 
+static int of_other[16];
+enum { SIX_UDP, SIX_OPTIONS, CORKED, FILTERED, CONGESTION, UNBOUND, BOUND_ONLY, UDP_OPTIONS, GROUP_SIX, EVENTS, TIMEOUTS, DATAGRAM };
+
+static void open_udp_six(void) {
+  of_other[SIX_UDP] = may(socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  struct sockaddr_in6 own = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+  may(bind(of_other[SIX_UDP], (struct sockaddr *)&own, sizeof own));
+  set_option(of_other[SIX_UDP], IPPROTO_IPV6, IPV6_UNICAST_HOPS, 9);
+  set_option(of_other[SIX_UDP], IPPROTO_IPV6, IPV6_RECVPKTINFO, 1);
+  set_option(of_other[SIX_UDP], IPPROTO_IPV6, IPV6_TCLASS, 0x20);
+  set_option(of_other[SIX_UDP], IPPROTO_IPV6, IPV6_MULTICAST_HOPS, 7);
+}
+static void tell_udp_six(void) {
+  tell_option(of_other[SIX_UDP], "hops", IPPROTO_IPV6, IPV6_UNICAST_HOPS);
+  tell_option(of_other[SIX_UDP], "packet-info", IPPROTO_IPV6, IPV6_RECVPKTINFO);
+  tell_option(of_other[SIX_UDP], "class", IPPROTO_IPV6, IPV6_TCLASS);
+  tell_option(of_other[SIX_UDP], "multicast-hops", IPPROTO_IPV6, IPV6_MULTICAST_HOPS);
+}
+
+static void open_udp_options(void) {
+  of_other[UDP_OPTIONS] = bound_socket(SOCK_DGRAM);
+  setsockopt(of_other[UDP_OPTIONS], IPPROTO_UDP, 103 /* UDP_SEGMENT */, &(int){1000}, sizeof(int));
+  setsockopt(of_other[UDP_OPTIONS], IPPROTO_UDP, 104 /* UDP_GRO */, &(int){1}, sizeof(int));
+  set_option(of_other[UDP_OPTIONS], IPPROTO_IP, IP_MULTICAST_TTL, 5);
+  set_option(of_other[UDP_OPTIONS], IPPROTO_IP, IP_MULTICAST_LOOP, 0);
+  set_option(of_other[UDP_OPTIONS], IPPROTO_IP, IP_RECVERR, 1);
+  set_option(of_other[UDP_OPTIONS], SOL_SOCKET, SO_RCVBUF, 100000);
+}
+static void tell_udp_options(void) {
+  tell_option(of_other[UDP_OPTIONS], "segment", IPPROTO_UDP, 103);
+  tell_option(of_other[UDP_OPTIONS], "gro", IPPROTO_UDP, 104);
+  tell_option(of_other[UDP_OPTIONS], "multicast-ttl", IPPROTO_IP, IP_MULTICAST_TTL);
+  tell_option(of_other[UDP_OPTIONS], "multicast-loop", IPPROTO_IP, IP_MULTICAST_LOOP);
+  tell_option(of_other[UDP_OPTIONS], "errors", IPPROTO_IP, IP_RECVERR);
+  tell_option(of_other[UDP_OPTIONS], "receive-buffer", SOL_SOCKET, SO_RCVBUF);
+}
+
+/* A datagram that is sent when the cork is taken out. */
+static void cork(void) {
+  of_other[CORKED] = bound_socket(SOCK_DGRAM);
+  struct sockaddr_in self = address_of(of_other[CORKED]);
+  may(connect(of_other[CORKED], (struct sockaddr *)&self, sizeof self));
+  set_option(of_other[CORKED], IPPROTO_UDP, 1 /* UDP_CORK */, 1);
+  may(send(of_other[CORKED], "hello", 5, 0));
+}
+static void tell_cork(void) { tell_option(of_other[CORKED], "cork", IPPROTO_UDP, 1); }
+
+/* A datagram that waits in the socket: CRIU leaves it out, as a network may, so it is not told. */
+static void receive_datagram(void) {
+  of_other[DATAGRAM] = bound_socket(SOCK_DGRAM);
+  struct sockaddr_in self = address_of(of_other[DATAGRAM]);
+  may(sendto(of_other[DATAGRAM], "hello", 5, 0, (struct sockaddr *)&self, sizeof self));
+}
+static void tell_datagram(void) { tell_address(of_other[DATAGRAM]); }
+
+/* Accepts no datagram. */
+static void filter_socket(void) {
+  struct sock_filter program[] = {BPF_STMT(BPF_RET | BPF_K, 0)};
+  struct sock_fprog all = {1, program};
+  of_other[FILTERED] = bound_socket(SOCK_DGRAM);
+  may(setsockopt(of_other[FILTERED], SOL_SOCKET, SO_ATTACH_FILTER, &all, sizeof all));
+  set_option(of_other[FILTERED], SOL_SOCKET, SO_LOCK_FILTER, 1);
+}
+static void tell_filter(void) {
+  struct sockaddr_in self = address_of(of_other[FILTERED]);
+  sendto(of_other[FILTERED], "x", 1, 0, (struct sockaddr *)&self, sizeof self);
+  tell("received %s", outcome(recv(of_other[FILTERED], &(char){0}, 1, MSG_DONTWAIT)));
+  tell_option(of_other[FILTERED], "locked", SOL_SOCKET, SO_LOCK_FILTER);
+}
+
+static void choose_congestion(void) {
+  of_other[CONGESTION] = bound_socket(SOCK_STREAM);
+  may(setsockopt(of_other[CONGESTION], IPPROTO_TCP, TCP_CONGESTION, "reno", 4));
+  may(listen(of_other[CONGESTION], 3));
+}
+static void tell_congestion(void) {
+  char name[32] = "";
+  long result = getsockopt(of_other[CONGESTION], IPPROTO_TCP, TCP_CONGESTION, name, &(socklen_t){sizeof name});
+  tell("congestion %s %s", outcome(result), name);
+}
+
+static void open_only(void) { of_other[UNBOUND] = may(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)); }
+static void tell_unbound(void) { tell_option(of_other[UNBOUND], "listens", SOL_SOCKET, SO_ACCEPTCONN); }
+static void bind_only(void) { of_other[BOUND_ONLY] = bound_socket(SOCK_STREAM); }
+static void tell_bound(void) { tell_address(of_other[BOUND_ONLY]); }
+
+static void set_timeouts(void) {
+  of_other[TIMEOUTS] = bound_socket(SOCK_DGRAM);
+  struct timeval time = {77, 0};
+  may(setsockopt(of_other[TIMEOUTS], SOL_SOCKET, SO_RCVTIMEO, &time, sizeof time));
+  may(setsockopt(of_other[TIMEOUTS], SOL_SOCKET, SO_SNDTIMEO, &time, sizeof time));
+  set_option(of_other[TIMEOUTS], SOL_SOCKET, SO_NO_CHECK, 1);
+  set_option(of_other[TIMEOUTS], SOL_SOCKET, SO_TIMESTAMPNS, 1);
+}
+static void tell_set_timeouts(void) {
+  struct timeval time = {0};
+  long result = getsockopt(of_other[TIMEOUTS], SOL_SOCKET, SO_RCVTIMEO, &time, &(socklen_t){sizeof time});
+  tell("receive %s %ld", outcome(result), (long)time.tv_sec);
+  tell_option(of_other[TIMEOUTS], "no-check", SOL_SOCKET, SO_NO_CHECK);
+  tell_option(of_other[TIMEOUTS], "timestamps", SOL_SOCKET, SO_TIMESTAMPNS);
+}
+
+static void join_six(void) {
+  of_other[GROUP_SIX] = may(socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  struct ipv6_mreq member = {.ipv6mr_interface = 1};
+  inet_pton(AF_INET6, "ff02::1234", &member.ipv6mr_multiaddr);
+  may(setsockopt(of_other[GROUP_SIX], IPPROTO_IPV6, IPV6_ADD_MEMBERSHIP, &member, sizeof member));
+}
+static void tell_group_six(void) {
+  struct ipv6_mreq member = {.ipv6mr_interface = 1};
+  inet_pton(AF_INET6, "ff02::1234", &member.ipv6mr_multiaddr);
+  long result = setsockopt(of_other[GROUP_SIX], IPPROTO_IPV6, IPV6_ADD_MEMBERSHIP, &member, sizeof member);
+  tell("join again %s", outcome(result));
+  if (result == 0) setsockopt(of_other[GROUP_SIX], IPPROTO_IPV6, IPV6_DROP_MEMBERSHIP, &member, sizeof member);
+}
+
+static void hear_devices(void) {
+  of_other[EVENTS] = may(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_KOBJECT_UEVENT));
+  struct sockaddr_nl own = {.nl_family = AF_NETLINK, .nl_groups = 1};
+  may(bind(of_other[EVENTS], (struct sockaddr *)&own, sizeof own));
+}
+static void tell_devices(void) { tell_option(of_other[EVENTS], "protocol", SOL_SOCKET, SO_PROTOCOL); }
+
+static void open_algorithm(void) { may(socket(AF_ALG, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)); }
+static void open_udplite(void) { may(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_UDPLITE)); }
+static void open_sctp(void) { may(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, IPPROTO_SCTP)); }
+static void open_raw_six(void) { may(socket(AF_INET6, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_ICMPV6)); }
+
 static void open_vsock(void) { sockets[VSOCK] = may(socket(AF_VSOCK, SOCK_STREAM | SOCK_CLOEXEC, 0)); }
 
 const struct attribute socket_attributes[] = {
@@ -293,6 +422,21 @@ const struct attribute socket_attributes[] = {
     {"unix-listener", EARLY, listen_path, tell_path},
     {"unix-abstract", EARLY, listen_abstract, tell_abstract},
     {"unix-unlinked", EARLY, listen_unlinked, tell_unlinked},
+    {"udp6", EARLY, open_udp_six, tell_udp_six},
+    {"udp-options", EARLY, open_udp_options, tell_udp_options},
+    {"udp-cork", EARLY, cork, tell_cork},
+    {"udp-datagram", EARLY, receive_datagram, tell_datagram},
+    {"udp-timeouts", EARLY, set_timeouts, tell_set_timeouts},
+    {"udplite", EARLY, open_udplite, NULL},
+    {"socket-filter", EARLY, filter_socket, tell_filter},
+    {"tcp-congestion", EARLY, choose_congestion, tell_congestion},
+    {"tcp-unbound", EARLY, open_only, tell_unbound},
+    {"tcp-bound", EARLY, bind_only, tell_bound},
+    {"sctp", EARLY, open_sctp, NULL},
+    {"multicast6", EARLY, join_six, tell_group_six},
+    {"netlink-devices", EARLY, hear_devices, tell_devices},
+    {"alg-socket", EARLY, open_algorithm, NULL},
+    {"raw6-socket", EARLY, open_raw_six, NULL},
     {"vsock", EARLY, open_vsock, NULL},
     {0},
 };

@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -119,6 +120,122 @@ static void clone_memory(void) {
   may(clone(share_memory, stack + 65536, CLONE_VM | SIGCHLD, NULL));
 }
 
+/* A child of a child of a child; the one between has its own group, and its leader has exited. */
+static void start_deep(void) {
+  child = new_child();
+  pid_t first = may(fork());
+  if (first == 0) {
+    may(setpgid(0, 0));
+    pid_t next = may(fork());
+    if (next == 0) {
+      start_child_in(child, NULL, tell_place);
+      for (;;) pause();
+    }
+    while (!has_answered(child)) pause_shortly();
+    for (;;) pause();
+  }
+  while (!has_answered(child)) pause_shortly();
+}
+
+/* The leader of the group is a zombie. */
+static void leave_group_leader(void) {
+  pid_t leader = may(fork());
+  if (leader == 0) {
+    may(setpgid(0, 0));
+    _exit(5);
+  }
+  siginfo_t info;
+  may(waitid(P_PID, leader, &info, WEXITED | WNOWAIT));
+  pid_t *group = shared_memory(4096);
+  *group = leader;
+  adopter = group;
+  child = new_child();
+  pid_t member = may(fork());
+  if (member == 0) {
+    may(setpgid(0, *group));
+    start_child_in(child, NULL, tell_orphan);
+    for (;;) pause();
+  }
+  while (!has_answered(child)) {
+    if (waitpid(member, NULL, WNOHANG) == member) _exit(77); /* it has reported why */
+    pause_shortly();
+  }
+}
+
+/* The leader of the group was reaped. */
+static void lose_group_leader(void) {
+  int go[2];
+  may(pipe(go));
+  child = new_child();
+  pid_t leader = may(fork());
+  if (leader == 0) {
+    may(setpgid(0, 0));
+    char byte;
+    ssize_t unused = read(go[0], &byte, 1);
+    (void)unused;
+    _exit(0);
+  }
+  while (getpgid(leader) != leader) pause_shortly();
+  pid_t member = may(fork());
+  if (member == 0) {
+    may(setpgid(0, leader));
+    close(go[1]);
+    start_child_in(child, NULL, tell_place);
+    for (;;) pause();
+  }
+  while (!has_answered(child)) {
+    if (waitpid(member, NULL, WNOHANG) == member) _exit(77);
+    pause_shortly();
+  }
+  close(go[1]);
+  kill(leader, SIGKILL);
+  waitpid(leader, NULL, 0);
+  close(go[0]);
+}
+
+/* A thread other than the first is the parent. */
+static void *start_one(void *unused) {
+  (void)unused;
+  child = start_child(NULL, tell_place);
+  for (;; pause_shortly()) threads_seen[0]++;
+  return NULL;
+}
+static void thread_child(void) {
+  pthread_t thread;
+  errno = pthread_create(&thread, NULL, start_one, NULL);
+  if (errno) impossible("pthread_create: %s", strerror(errno));
+  while (threads_seen[0] == 0) pause_shortly();
+}
+
+/* The root traces its child, as a debugger does. */
+static pid_t traced;
+static void trace_child(void) {
+  traced = may(fork());
+  if (traced == 0)
+    for (;;) pause();
+  may(ptrace(PTRACE_SEIZE, traced, 0, 0));
+}
+/* A child that waits for its own child, which executes nothing: vfork. */
+static void wait_in_vfork(void) {
+  pid_t between = may(fork());
+  if (between == 0) {
+    if (vfork() == 0)
+      for (;;) pause();
+    _exit(0);
+  }
+  for (int i = 0; i < 20; i++) pause_shortly();
+}
+
+static struct child *reaper;
+static void be_reaper(void) { may(prctl(PR_SET_CHILD_SUBREAPER, 1)); }
+static void tell_reaper(void) {
+  int value = 0;
+  prctl(PR_GET_CHILD_SUBREAPER, &value);
+  tell("subreaper %d", value);
+}
+static void child_reaper(void) { reaper = start_child(be_reaper, tell_reaper); }
+static void tell_child_reaper(void) { ask_child(reaper); }
+
 static void plain_child(void) { child = start_child(NULL, tell_place); }
 
 static void many_children(void) {
@@ -135,6 +252,13 @@ const struct attribute tree_attributes[] = {
     {"tree-stopped", EARLY, stop_child, tell_stopped},
     {"tree-clone-vm", EARLY, clone_memory, NULL},
     {"tree-child", EARLY, plain_child, tell_child},
+    {"tree-deep", EARLY, start_deep, tell_child},
+    {"tree-zombie-leader", EARLY, leave_group_leader, tell_child},
+    {"tree-group-leaderless", EARLY, lose_group_leader, tell_child},
+    {"tree-thread-child", EARLY, thread_child, tell_child},
+    {"tree-traced", EARLY, trace_child, NULL},
+    {"tree-vfork", EARLY, wait_in_vfork, NULL},
+    {"tree-reaper", EARLY, child_reaper, tell_child_reaper},
     {"tree-many", EARLY, many_children, tell_child},
     {0},
 };

@@ -55,7 +55,8 @@ record SocketOptions(Map<Option, byte[]> values) {
     NAMES.put(
         SOCKET,
         List.of(
-            5, 6, 9, 10, 11, 12, 13, 18, 29, 35, 36, 37, 40, 45, 46, 47, 60, 69, 70, 73, 74, 75));
+            5, 6, 9, 10, 11, 12, 13, 18, 29, 35, 36, 37, 40, 44, 45, 46, 47, 60, 69, 70, 73, 74,
+            75));
   }
 
   /** {@code TCP_MAXSEG} and {@code TCP_WINDOW_CLAMP}: the kernel changes them on a connection. */

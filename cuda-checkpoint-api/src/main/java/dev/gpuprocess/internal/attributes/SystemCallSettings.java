@@ -2,6 +2,7 @@ package dev.gpuprocess.internal.attributes;
 
 import dev.gpuprocess.internal.linux.NativeCallException;
 import dev.gpuprocess.internal.proc.AddressRange;
+import dev.gpuprocess.internal.proc.MappingFlags;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.remote.RemoteCallException;
 import dev.gpuprocess.internal.remote.RemoteCalls;
@@ -19,6 +20,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.StringJoiner;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.IntUnaryOperator;
 
 /**
@@ -28,6 +30,7 @@ import java.util.function.IntUnaryOperator;
  * @param pid the process, in its own pid namespace
  * @param mdwe the bits of {@code PR_GET_MDWE}
  * @param merges whether KSM may merge its memory
+ * @param locks the flags of {@code mlockall} for memory that will be mapped
  * @param sealed its sealed mappings
  * @param bound its mappings with a NUMA policy of their own
  * @param personalities the execution domains of its threads, where that is not 0
@@ -37,6 +40,7 @@ public record SystemCallSettings(
     int pid,
     long mdwe,
     boolean merges,
+    long locks,
     List<AddressRange> sealed,
     Map<AddressRange, NodePolicy> bound,
     Map<Integer, Long> personalities,
@@ -45,6 +49,12 @@ public record SystemCallSettings(
   static final long GET_MDWE = 66;
   private static final long SET_MDWE = 65;
   private static final long SET_MEMORY_MERGE = 67;
+  private static final long PAGE = 4096;
+  private static final long MCL_FUTURE = 2;
+  private static final long MCL_ONFAULT = 4;
+  private static final String LOCKED = "lo";
+  private static final String ON_FAULT = "lf";
+  private static final String NOTHING = "0 kB";
   private static final String WORD = "calls";
   private static final int HEX = 16;
 
@@ -75,6 +85,7 @@ public record SystemCallSettings(
       }
     }
     Map<AddressRange, NodePolicy> bound = new LinkedHashMap<>();
+    AtomicLong locks = new AtomicLong();
     long mdwe =
         RemoteCalls.borrow(
             process,
@@ -86,12 +97,14 @@ public record SystemCallSettings(
                   bound.put(range, policy);
                 }
               }
+              locks.set(locksOfNewMemory(thread));
               return mdwe(thread);
             });
     return new SystemCallSettings(
         ProcFs.innermostPid(first).orElse(first),
         mdwe,
         seen.merges(),
+        locks.get(),
         seen.sealed(),
         bound,
         personalities,
@@ -106,10 +119,42 @@ public record SystemCallSettings(
     }
   }
 
+  /** Maps memory and looks whether it is locked, as no file of {@code /proc} shows these flags. */
+  private static long locksOfNewMemory(RemoteThread thread)
+      throws UntraceableException, NativeCallException {
+    long address;
+    try {
+      address = thread.map(PAGE);
+    } catch (RemoteCallException noMoreMemory) {
+      return 0;
+    } catch (UntraceableException e) {
+      if (e.reason() == UntraceableException.Reason.SECCOMP) {
+        return 0;
+      }
+      throw e;
+    }
+    if (ProcFs.status(thread.pid()).getOrDefault("VmLck", NOTHING).equals(NOTHING)) {
+      return 0;
+    }
+    AtomicLong locks = new AtomicLong();
+    MappingFlags.visit(
+        thread.pid(),
+        each -> {
+          if (!each.isOfKernel() && each.flags().contains(LOCKED)) {
+            AddressRange range = each.mapping().addresses();
+            if (range.start() <= address && address < range.end()) {
+              locks.set(MCL_FUTURE | (each.flags().contains(ON_FAULT) ? MCL_ONFAULT : 0));
+            }
+          }
+        });
+    return locks.get();
+  }
+
   /** Returns whether there is anything to set. */
   boolean isEmpty() {
     return mdwe == 0
         && !merges
+        && locks == 0
         && sealed.isEmpty()
         && bound.isEmpty()
         && personalities.isEmpty()
@@ -201,6 +246,9 @@ public record SystemCallSettings(
     for (AddressRange range : sealed) {
       long unused = thread.call(SystemCall.MSEAL, range.start(), range.bytes(), 0);
     }
+    if (locks != 0) {
+      long unused = thread.call(SystemCall.MLOCKALL, locks);
+    }
     if (mdwe != 0) {
       long unused = thread.call(SystemCall.PRCTL, SET_MDWE, mdwe, 0, 0, 0);
     }
@@ -241,6 +289,7 @@ public record SystemCallSettings(
   private static SystemCallSettings parsed(List<String> words) {
     long mdwe = 0;
     boolean merges = false;
+    long locks = 0;
     List<AddressRange> sealed = new ArrayList<>();
     Map<AddressRange, NodePolicy> bound = new LinkedHashMap<>();
     Map<Integer, Long> personalities = new LinkedHashMap<>();
@@ -250,6 +299,7 @@ public record SystemCallSettings(
       switch (parts[0]) {
         case "mdwe" -> mdwe = Long.parseLong(parts[1]);
         case "merge" -> merges = true;
+        case "lock" -> locks = Long.parseLong(parts[1]);
         case "seal" -> sealed.add(range(parts[1]));
         case "bind" -> bound.put(range(parts[1]), policy(parts[2]));
         case "personality" ->
@@ -259,7 +309,14 @@ public record SystemCallSettings(
       }
     }
     return new SystemCallSettings(
-        Integer.parseInt(words.get(1)), mdwe, merges, sealed, bound, personalities, policies);
+        Integer.parseInt(words.get(1)),
+        mdwe,
+        merges,
+        locks,
+        sealed,
+        bound,
+        personalities,
+        policies);
   }
 
   private static AddressRange range(String text) {
@@ -285,6 +342,9 @@ public record SystemCallSettings(
     }
     if (merges) {
       line.add("merge");
+    }
+    if (locks != 0) {
+      line.add("lock=" + locks);
     }
     sealed.forEach(range -> line.add("seal=" + text(range)));
     bound.forEach((range, policy) -> line.add("bind=" + text(range) + "=" + policy));

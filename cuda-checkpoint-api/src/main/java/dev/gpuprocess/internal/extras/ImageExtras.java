@@ -12,6 +12,7 @@ import dev.gpuprocess.internal.linux.TaskSettings;
 import dev.gpuprocess.internal.linux.UnreadableImage;
 import dev.gpuprocess.internal.proc.FileNode;
 import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.internal.proc.ResourceLimits;
 import dev.gpuprocess.internal.remote.UntraceableException;
 import dev.gpuprocess.internal.state.StateDirectory;
 import dev.gpuprocess.internal.text.Printable;
@@ -42,11 +43,11 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The state that CRIU does not restore and this library does: CPU affinity and I/O priority of the
- * tasks, the performance files that other JVMs remove, the files of this library that processes
- * have mapped, the files that they share memory through, and the CUDA driver's job file. An image
- * holds them in a file beside CRIU's files, with a checksum and a signature like those; images of
- * earlier versions have no such file.
+ * The state that CRIU does not restore, or not always, and this library does: CPU affinity and I/O
+ * priority of the tasks, the performance files that other JVMs remove, the files of this library
+ * that processes have mapped, the files that they share memory through, and the CUDA driver's job
+ * file. An image holds them in a file beside CRIU's files, with a checksum and a signature like
+ * those; images of earlier versions have no such file.
  */
 public final class ImageExtras implements RestoreListener {
 
@@ -64,6 +65,8 @@ public final class ImageExtras implements RestoreListener {
   private final List<SocketSettings> sockets;
   private final List<SystemCallSettings> calls;
   private final List<OutsideFile> outsideFiles;
+  private final List<ResourceLimits> limits;
+  private final List<String> lowered = new ArrayList<>();
   private final Set<Attribute> lost = EnumSet.noneOf(Attribute.class);
 
   /** The performance files that were created, by their description in the image. */
@@ -82,7 +85,9 @@ public final class ImageExtras implements RestoreListener {
       List<SharedFileContent> sharedFiles,
       List<SocketSettings> sockets,
       List<SystemCallSettings> calls,
-      List<OutsideFile> outsideFiles) {
+      List<OutsideFile> outsideFiles,
+      List<ResourceLimits> limits) {
+    this.limits = limits;
     this.outsideFiles = outsideFiles;
     this.calls = calls;
     this.sockets = sockets;
@@ -105,11 +110,13 @@ public final class ImageExtras implements RestoreListener {
     List<TaskSettings> tasks = new ArrayList<>();
     List<JvmPerformanceFile> files = new ArrayList<>();
     Map<Path, CarriedNativeFile> jobFiles = new LinkedHashMap<>();
+    List<ResourceLimits> limits = new ArrayList<>();
     for (int pid : ProcFs.tree(root)) {
       try {
         for (int task : ProcFs.threads(pid)) {
           TaskSettings.of(task).ifPresent(tasks::add);
         }
+        ResourceLimits.of(pid).ifPresent(limits::add);
         JvmPerformanceFile.of(pid).ifPresent(files::add);
         CarriedNativeFile.of(pid).ifPresent(jobFile -> jobFiles.put(jobFile.path(), jobFile));
       } catch (IOException e) {
@@ -128,7 +135,8 @@ public final class ImageExtras implements RestoreListener {
             new ArrayList<>(),
             new ArrayList<>(),
             new ArrayList<>(),
-            TreeMounts.of(root).isPresent() ? OutsideFile.of(root) : List.of());
+            TreeMounts.of(root).isPresent() ? OutsideFile.of(root) : List.of(),
+            limits);
     extras.lookAtSockets(root);
     return extras;
   }
@@ -257,7 +265,8 @@ public final class ImageExtras implements RestoreListener {
             sharedFiles,
             sockets,
             calls,
-            outsideFiles)
+            outsideFiles,
+            limits)
         .flatMap(Collection::stream)
         .map(line -> line + "\n")
         .collect(Collectors.joining())
@@ -288,6 +297,7 @@ public final class ImageExtras implements RestoreListener {
     List<SocketSettings> sockets = new ArrayList<>();
     List<SystemCallSettings> calls = new ArrayList<>();
     List<OutsideFile> outsideFiles = new ArrayList<>();
+    List<ResourceLimits> limits = new ArrayList<>();
     try {
       for (String line : Files.readAllLines(images.resolve(FILE), StandardCharsets.US_ASCII)) {
         Optional<TaskSettings> task = TaskSettings.parse(line);
@@ -304,13 +314,16 @@ public final class ImageExtras implements RestoreListener {
         call.ifPresent(calls::add);
         Optional<OutsideFile> outsideFile = OutsideFile.parse(line);
         outsideFile.ifPresent(outsideFiles::add);
+        Optional<ResourceLimits> limit = ResourceLimits.parse(line);
+        limit.ifPresent(limits::add);
         if (task.isEmpty()
             && jobFile.isEmpty()
             && cudaJobFile.isEmpty()
             && sharedFile.isEmpty()
             && socket.isEmpty()
             && call.isEmpty()
-            && outsideFile.isEmpty()) {
+            && outsideFile.isEmpty()
+            && limit.isEmpty()) {
           files.add(
               JvmPerformanceFile.parse(line)
                   .orElseThrow(
@@ -326,7 +339,7 @@ public final class ImageExtras implements RestoreListener {
           e);
     }
     return new ImageExtras(
-        tasks, files, jobFiles, cudaJobFiles, sharedFiles, sockets, calls, outsideFiles);
+        tasks, files, jobFiles, cudaJobFiles, sharedFiles, sockets, calls, outsideFiles, limits);
   }
 
   /**
@@ -413,6 +426,19 @@ public final class ImageExtras implements RestoreListener {
         putBack(socket, process);
       }
     }
+    for (ResourceLimits before : limits) {
+      Optional.ofNullable(numbers.get(before.pid()))
+          .flatMap(ResourceLimits::of)
+          .ifPresent(now -> lowered.addAll(before.above(now)));
+    }
+  }
+
+  /**
+   * Returns the resource limits that the processes have no more, a text for each: CRIU had lower
+   * ones, and not the right to raise them.
+   */
+  public List<String> lowered() {
+    return lowered.stream().distinct().toList();
   }
 
   private static void putBack(SocketSettings socket, int process) {

@@ -34,17 +34,28 @@ public record Mount(String device, String root, Path point, String type, String 
     return in(ProcFs.file(pid, "mountinfo"));
   }
 
-  /** Reads the ids of the mounts of a process, as {@code mnt_id} in an fdinfo has them. */
+  /**
+   * Reads the ids of the mounts of a process, as {@code mnt_id} in an fdinfo has them.
+   *
+   * @return empty for a zombie, which has no mounts
+   */
   public static Set<Integer> ids(long pid) {
     Set<Integer> ids = new HashSet<>();
-    ProcFile.lines(
-        ProcFs.alive(pid).resolve("mountinfo"),
-        line -> {
-          Matcher id = ID.matcher(line);
-          if (id.lookingAt()) {
-            ids.add(Integer.valueOf(id.group(1)));
-          }
-        });
+    try {
+      ProcFile.lines(
+          ProcFs.alive(pid).resolve("mountinfo"),
+          line -> {
+            Matcher id = ID.matcher(line);
+            if (id.lookingAt()) {
+              ids.add(Integer.valueOf(id.group(1)));
+            }
+          });
+    } catch (ProcessUnreadableException e) {
+      if (ProcFs.livingThread(pid).isPresent()) {
+        throw e;
+      }
+      return Set.of();
+    }
     return ids;
   }
 

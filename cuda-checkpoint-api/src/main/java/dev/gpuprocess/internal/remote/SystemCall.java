@@ -34,6 +34,8 @@ public enum SystemCall {
   EXIT(60),
   /** Sets the execution domain of a thread. */
   PERSONALITY(135),
+  /** Locks memory, and has the kernel lock memory that will be mapped. */
+  MLOCKALL(151),
   /** Sets the name of a thread, among others. */
   PRCTL(157),
   /** Returns the id of the thread. */

@@ -33,18 +33,23 @@ import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
 import java.util.function.IntConsumer;
 import org.jspecify.annotations.Nullable;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Restores a process from its image with CRIU. The GPU memory of the restored process is in host
  * memory, unless a plugin of CRIU restores it.
  */
 public final class ImageRestore {
+
+  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
 
   private final EngineContext context;
   private final ImageDirectory image;
@@ -55,6 +60,7 @@ public final class ImageRestore {
   private final boolean isIsolated;
   private final RestoredPid pid;
   private final RestoredTree tree;
+  private final List<String> lowered = new ArrayList<>();
   private Optional<LaunchedRestore> launched = Optional.empty();
 
   /**
@@ -227,7 +233,7 @@ public final class ImageRestore {
                 "criu restore",
                 () -> criuRestore(verified, log, options, entry::found),
                 RestoreReport::bytes,
-                ImageRestore::note);
+                this::note);
         entry.restored(report.process());
         return report.process();
       } catch (RuntimeException | Error e) {
@@ -237,10 +243,23 @@ public final class ImageRestore {
     }
   }
 
-  private static String note(RestoreReport report) {
-    return report.terminalLog() == null
-        ? ""
-        : "the output of its new terminal goes to " + report.terminalLog();
+  private String note(RestoreReport report) {
+    List<String> notes = new ArrayList<>(lowered);
+    if (report.terminalLog() != null) {
+      notes.add("the output of its new terminal goes to " + report.terminalLog());
+    }
+    return String.join("; ", notes);
+  }
+
+  /** Names the limits that are lower than at the dump, with the cure. */
+  private void nameLowered(List<String> limits) {
+    if (!limits.isEmpty()) {
+      String text =
+          "its hard resource limits were lowered to those of the controller (%s): raise those (ulimit -H, prlimit), or give CRIU CAP_SYS_RESOURCE, and restore again"
+              .formatted(String.join(", ", limits));
+      LOG.warn("process {}: {}", manifest.pid(), text);
+      lowered.add(text);
+    }
   }
 
   /** Returns the file for the output of a new terminal: beside the image, as it may be removed. */
@@ -275,6 +294,7 @@ public final class ImageRestore {
                       verified.images(), log.path(), manifest.pid(), all.build(), plugin, asChild),
                   new Listener(extras, isIsolated ? found : unused -> {}, launched));
       putSettingsBack(extras, report.process());
+      nameLowered(extras.lowered());
       return report;
     } catch (RuntimeException | Error e) {
       if (!isBegun || !mayLive(e)) {

@@ -28,6 +28,9 @@ final class DescriptorCheck {
       Set.of(
           "eventfd", "eventpoll", "inotify", "fanotify", "signalfd", "timerfd", "pidfd", "bpf-map");
 
+  /** Linux 6.5 and later. */
+  private static final Pattern SEMAPHORE = Pattern.compile("(?m)^eventfd-semaphore:\\s*(1)$");
+
   /** The name of what {@code memfd_secret(2)} creates. */
   private static final String SECRET = "/secretmem (deleted)";
 
@@ -146,6 +149,12 @@ final class DescriptorCheck {
           target,
           "is of a kind that CRIU does not dump",
           cure(name));
+    } else if (name.equals("eventfd") && place.fdinfo(SEMAPHORE).isPresent()) {
+      findings.problem(
+          place,
+          target,
+          "is a semaphore (EFD_SEMAPHORE), which CRIU restores as a counter that one read empties",
+          "close it first");
     }
   }
 

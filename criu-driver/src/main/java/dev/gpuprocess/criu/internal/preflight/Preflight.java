@@ -6,6 +6,7 @@ import dev.gpuprocess.internal.proc.Capabilities;
 import dev.gpuprocess.internal.proc.Capabilities.Capability;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.ProcessUnreadableException;
+import dev.gpuprocess.internal.proc.ResourceLimits;
 import dev.gpuprocess.internal.text.Bytes;
 import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.options.DumpOptions;
@@ -56,6 +57,7 @@ public final class Preflight {
     if (ourChild) {
       preflight.lookAtRights();
       preflight.lookAtFileSize();
+      preflight.lookAtLimits();
     }
     return preflight.look();
   }
@@ -89,6 +91,27 @@ public final class Preflight {
       }
     } catch (NativeCallException e) {
       findings.add(Severity.WARNING, "limits", "cannot be read", String.valueOf(e.getMessage()));
+    }
+  }
+
+  /** CRIU lowers the limits of the processes that it restores where it may not raise its own. */
+  private void lookAtLimits() {
+    if (Capabilities.ours().handsOn(Capability.SYS_RESOURCE)) {
+      return;
+    }
+    int self = Math.toIntExact(ProcessHandle.current().pid());
+    ResourceLimits.of(self).ifPresent(ours -> tree.forEach(pid -> lookAtLimits(pid, ours)));
+  }
+
+  private void lookAtLimits(int pid, ResourceLimits ours) {
+    List<String> above = ResourceLimits.of(pid).map(limits -> limits.above(ours)).orElse(List.of());
+    if (!above.isEmpty()) {
+      findings.add(
+          Severity.WARNING,
+          FindingCollector.process(pid),
+          "has higher hard limits than this JVM, and a restore from here would lower them (%s)"
+              .formatted(String.join(", ", above)),
+          "raise the hard limits of the JVM (ulimit -H, prlimit), or give it CAP_SYS_RESOURCE");
     }
   }
 
