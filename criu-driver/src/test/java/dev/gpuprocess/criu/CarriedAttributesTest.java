@@ -10,7 +10,7 @@ import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.contract.TestJvm;
 import dev.gpuprocess.error.CriuException;
 import dev.gpuprocess.fixtures.AttributeProcess;
-import dev.gpuprocess.fixtures.Command;
+import dev.gpuprocess.fixtures.ProgramRun;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.options.Attribute;
 import dev.gpuprocess.report.Step;
@@ -87,7 +87,7 @@ class CarriedAttributesTest {
   @Test
   void limitsThatAreLoweredByTheController_areNamed() throws Exception {
     String drop = "--bounding-set=-sys_resource";
-    assumeTrue(Command.of("setpriv", drop, "true").run().exit() == 0, "no setpriv");
+    assumeTrue(ProgramRun.of("setpriv", drop, "true").run().exit() == 0, "no setpriv");
     try (AttributeProcess process = start("core-filter")) {
       checkpoints.process(process.pid()).dump(directory.resolve("image"));
       List<String> command =
