@@ -21,7 +21,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Who uses a job file: everyone can put the path of another's into an environment. */
+/** Which processes use a job file. Any process can name one in its environment. */
 @RequiresRoot("starts programs as another user")
 class CudaJobFileUsersTest {
 
