@@ -33,6 +33,8 @@ class ZerosInImagesTest {
   private static final int LAST = 33;
   private static final String WHOLE = "ok %s bytes".formatted((FIRST + LAST) * MIB);
 
+  private static final long CONTENT = (FIRST + LAST) * MIB;
+
   /** What a context saves, the huge pages that are partly zero, and CRIU's files. */
   private static final long SLACK = 40 * MIB;
 
@@ -90,7 +92,16 @@ class ZerosInImagesTest {
   }
 
   private long taken() {
-    return memory.point().toFile().getTotalSpace() - memory.point().toFile().getFreeSpace();
+    return taken(memory);
+  }
+
+  private static long taken(TmpFs in) {
+    return in.point().toFile().getTotalSpace() - in.point().toFile().getFreeSpace();
+  }
+
+  private void assertIsContent(String when) {
+    assertTrue(
+        taken() >= CONTENT && taken() <= CONTENT + SLACK, taken() + " bytes are taken, " + when);
   }
 
   private GpuCheckpoints withoutHook() {
@@ -110,20 +121,39 @@ class ZerosInImagesTest {
     Path image = directory.resolve("image");
     dumped(image).verify();
     await().atMost(60, SECONDS).until(() -> taken() == 0);
-    assertRestores(image, checkpoints);
+    CheckpointedProcess restored = checkpoints.open(image).restore();
+    assertIsContent("restored from a disk");
+    restored.resume();
+    assertRight("resumed");
+    kill();
     assertRestores(image, withoutHook());
+  }
+
+  /** Its file is written, not linked. */
+  @Test
+  void anImageInOtherMemory_isItsContent() throws IOException {
+    Path point = Files.createDirectory(directory.resolve("other"));
+    try (TmpFs other = TmpFs.mount(point, "size=600m")) {
+      Path image = other.point().resolve("image");
+      dumped(image).verify();
+      long kept = taken(other);
+      assertTrue(kept >= CONTENT && kept <= CONTENT + SLACK, kept + " bytes are taken");
+      checkpoints.open(image).restore().resume();
+      assertRight("restored");
+      assertEquals(kept, taken(other), "a restore fills no hole");
+      kill();
+    }
   }
 
   @Test
   void anImageInTheSameMemory_isItsContent() {
     Path image = memory.point().resolve("image");
     dumped(image).verify();
-    long content = (FIRST + LAST) * MIB;
-    assertTrue(taken() >= content && taken() <= content + SLACK, taken() + " bytes are taken");
+    assertIsContent("dumped");
     assertRestores(image, checkpoints);
     assertRestores(image, withoutHook());
     checkpoints.open(image).verify();
-    assertTrue(taken() <= content + SLACK, taken() + " bytes are taken after two restores");
+    assertIsContent("after two restores");
   }
 
   @Test

@@ -1,6 +1,7 @@
 package dev.gpuprocess.internal.image;
 
 import dev.gpuprocess.internal.linux.BlockFile;
+import dev.gpuprocess.internal.linux.FileRange;
 import dev.gpuprocess.internal.linux.FileSystemStatus;
 import dev.gpuprocess.internal.linux.FileWriters;
 import dev.gpuprocess.internal.linux.IoExecutor;
@@ -28,13 +29,19 @@ import java.util.Optional;
 final class MemoryCopies implements AutoCloseable {
 
   /** No copies. */
-  static final MemoryCopies NONE = new MemoryCopies(Map.of(), "");
+  static final MemoryCopies NONE = new MemoryCopies(Map.of(), Map.of(), "");
 
   private final Map<String, NamelessFile> files;
+
+  /** The zeros that the process does not map, by the path of the file. */
+  private final Map<String, List<FileRange>> unmapped;
+
   private final String note;
 
-  private MemoryCopies(Map<String, NamelessFile> files, String note) {
+  private MemoryCopies(
+      Map<String, NamelessFile> files, Map<String, List<FileRange>> unmapped, String note) {
     this.files = files;
+    this.unmapped = unmapped;
     this.note = note;
   }
 
@@ -52,12 +59,16 @@ final class MemoryCopies implements AutoCloseable {
       return NONE;
     }
     try {
-      List<NamelessFile> made = pool.files(all.stream().map(MemoryFile::bytes).toList());
+      Map<String, List<FileRange>> unmapped = new HashMap<>();
+      all.forEach(each -> unmapped.put(each.file(), each.unmapped()));
+      long zeros =
+          unmapped.values().stream().flatMap(List::stream).mapToLong(FileRange::bytes).sum();
+      List<NamelessFile> made = pool.files(all.stream().map(MemoryFile::bytes).toList(), zeros);
       Map<String, NamelessFile> files = new HashMap<>();
       for (int i = 0; i < made.size(); i++) {
         files.put(all.get(i).file(), made.get(i));
       }
-      return new MemoryCopies(files, "GPU memory read into host memory");
+      return new MemoryCopies(files, unmapped, "GPU memory read into host memory");
     } catch (IOException noRoom) {
       if (isWritable) {
         throw new IOException(
@@ -66,7 +77,7 @@ final class MemoryCopies implements AutoCloseable {
             noRoom);
       }
       return new MemoryCopies(
-          Map.of(), "GPU memory stays in the page cache: " + noRoom.getMessage());
+          Map.of(), Map.of(), "GPU memory stays in the page cache: " + noRoom.getMessage());
     }
   }
 
@@ -116,6 +127,7 @@ final class MemoryCopies implements AutoCloseable {
         BlockFile direct = BlockFile.openToRead(path, true);
         BlockFile to = BlockFile.open(copy.path(), false)) {
       to.prepare(0, file.bytes());
+      to.leaveUnmapped(unmapped.getOrDefault(file.path(), List.of()));
       // Reading from memory scales with more threads than reading from a disk.
       IoExecutor threads = cached.isCached(0) ? IoExecutor.copying() : IoExecutor.streaming();
       return FileChecksums.copy(

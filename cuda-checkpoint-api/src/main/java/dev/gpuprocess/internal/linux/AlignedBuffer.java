@@ -40,6 +40,11 @@ public record AlignedBuffer(ByteBuffer bytes, long address) {
     return bytes.clear().limit(count);
   }
 
+  /** Returns a part, which shares its memory with this buffer. */
+  AlignedBuffer part(int from, int count) {
+    return new AlignedBuffer(bytes.slice(from, count), address + from);
+  }
+
   /** Returns whether the first bytes are zero. Looks no further than the first that is not. */
   boolean isZero(int count) {
     ByteBuffer first = first(count);

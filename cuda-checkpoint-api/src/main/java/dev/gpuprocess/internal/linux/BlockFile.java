@@ -3,6 +3,7 @@ package dev.gpuprocess.internal.linux;
 import java.lang.ref.Reference;
 import java.nio.file.FileSystemException;
 import java.nio.file.Path;
+import java.util.List;
 import java.util.concurrent.locks.ReentrantReadWriteLock;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -22,6 +23,9 @@ public final class BlockFile implements AutoCloseable {
   private static final int RWF_NOWAIT = 8;
   private static final int FALLOC_FL_KEEP_SIZE = 1;
   private static final int FALLOC_FL_PUNCH_HOLE = 2;
+
+  /** Zeros of so many bytes are a hole. */
+  private static final int HOLE = 1 << 20;
 
   /** The target of reads whose content is ignored. */
   private static final AlignedBuffer PROBE = AlignedBuffer.allocate(AlignedBuffer.ALIGNMENT);
@@ -45,6 +49,9 @@ public final class BlockFile implements AutoCloseable {
 
   /** Whether the file has its length and its space on the disk, so that it may have holes. */
   private volatile boolean reserved;
+
+  /** The parts that no process maps. */
+  private volatile List<FileRange> unmapped = List.of();
 
   private volatile @Nullable FileWindow window;
 
@@ -196,16 +203,45 @@ public final class BlockFile implements AutoCloseable {
   }
 
   /**
-   * Writes a block, unless it is zero and can be a hole: on a disk, after {@link #reserve}. A hole
-   * takes no space there, and no time to write or read. In memory zeros are written, since who
-   * reads a hole there needs memory for it at that time.
+   * Names parts of the file that no process maps, so that zeros in them are holes, also in memory.
+   *
+   * @param parts what was said of the file; bytes in them that are not zero are written
+   */
+  public void leaveUnmapped(List<FileRange> parts) {
+    unmapped = List.copyOf(parts);
+  }
+
+  /**
+   * Writes a block, without the parts that are zero and can be holes: on a disk, after {@link
+   * #reserve}, and in parts that no process maps. A hole takes no space, and no time to write or
+   * read. In memory other zeros are written, since a process that reads a hole through a mapping
+   * needs memory for it at that time.
    *
    * @param from as for {@link #write}
    * @throws FileSystemException when it cannot be written; its reason says whether the disk is full
    */
   public void writeContent(AlignedBuffer from, int count, long offset) throws FileSystemException {
-    if (!reserved || !from.isZero(count) || !punch(count, offset)) {
-      write(from, count, offset);
+    int written = 0;
+    for (int at = 0; at < count; at += HOLE) {
+      int part = Math.min(HOLE, count - at);
+      if (mayBeHole(offset + at, part)
+          && from.part(at, part).isZero(part)
+          && punch(part, offset + at)) {
+        writePart(from, written, at, offset);
+        written = at + part;
+      }
+    }
+    writePart(from, written, count, offset);
+  }
+
+  private boolean mayBeHole(long offset, int count) {
+    return reserved || unmapped.stream().anyMatch(each -> each.contains(offset, offset + count));
+  }
+
+  private void writePart(AlignedBuffer from, int begin, int end, long offset)
+      throws FileSystemException {
+    if (begin < end) {
+      write(from.part(begin, end - begin), end - begin, offset + begin);
     }
   }
 

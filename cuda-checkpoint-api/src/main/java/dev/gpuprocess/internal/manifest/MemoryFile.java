@@ -1,8 +1,11 @@
 package dev.gpuprocess.internal.manifest;
 
+import dev.gpuprocess.internal.linux.FileRange;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Objects;
 import java.util.regex.Pattern;
+import org.jspecify.annotations.Nullable;
 
 /**
  * A file of an image that holds memory of the process apart from CRIU's files. CRIU's files say
@@ -13,8 +16,11 @@ import java.util.regex.Pattern;
  *     any more
  * @param ranges the addresses of the memory, such as {@code 7f0000000000-7f0080000000}, in the
  *     order in which the file has them
+ * @param zeros the addresses in them that the process does not map from the file, because they are
+ *     zero, in ascending order; null for none
  */
-public record MemoryFile(String file, String mappedAs, List<String> ranges) {
+public record MemoryFile(
+    String file, String mappedAs, List<String> ranges, @Nullable List<String> zeros) {
 
   /** The directory of such files in an image. */
   public static final String DIRECTORY = "gpu";
@@ -41,6 +47,26 @@ public record MemoryFile(String file, String mappedAs, List<String> ranges) {
     if (ranges.isEmpty() || !ranges.stream().allMatch(each -> RANGE.matcher(each).matches())) {
       throw new IllegalArgumentException(file + " has impossible addresses");
     }
+    zeros = zeros == null ? null : List.copyOf(zeros);
+    if (zeros != null && !areParts(zeros, ranges)) {
+      throw new IllegalArgumentException(file + " has impossible addresses of zeros");
+    }
+  }
+
+  /** Returns whether zeros are at least one part of one range, each after the other. */
+  private static boolean areParts(List<String> zeros, List<String> ranges) {
+    long end = 0;
+    for (String each : zeros) {
+      if (!RANGE.matcher(each).matches()
+          || start(each) < end
+          || end(each) <= start(each)
+          || ranges.stream()
+              .noneMatch(range -> start(range) <= start(each) && end(each) <= end(range))) {
+        return false;
+      }
+      end = end(each);
+    }
+    return !zeros.isEmpty();
   }
 
   /**
@@ -52,10 +78,33 @@ public record MemoryFile(String file, String mappedAs, List<String> ranges) {
     return ranges.stream().mapToLong(MemoryFile::bytes).sum();
   }
 
+  /** Returns the parts of the file that the process does not map, because they are zero. */
+  public List<FileRange> unmapped() {
+    List<FileRange> parts = new ArrayList<>();
+    for (String zero : zeros == null ? List.<String>of() : zeros) {
+      long at = 0;
+      for (String range : ranges) {
+        if (start(range) <= start(zero) && end(zero) <= end(range)) {
+          long from = at + start(zero) - start(range);
+          parts.add(new FileRange(from, from + bytes(zero)));
+          break;
+        }
+        at += bytes(range);
+      }
+    }
+    return parts;
+  }
+
   private static long bytes(String range) {
-    int dash = range.indexOf('-');
-    return Long.parseLong(range.substring(dash + 1), HEXADECIMAL)
-        - Long.parseLong(range.substring(0, dash), HEXADECIMAL);
+    return end(range) - start(range);
+  }
+
+  private static long start(String range) {
+    return Long.parseLong(range.substring(0, range.indexOf('-')), HEXADECIMAL);
+  }
+
+  private static long end(String range) {
+    return Long.parseLong(range.substring(range.indexOf('-') + 1), HEXADECIMAL);
   }
 
   /**

@@ -3,6 +3,7 @@ package dev.gpuprocess.internal.memory;
 import dev.gpuprocess.internal.image.FileChecksums;
 import dev.gpuprocess.internal.linux.BlockFile;
 import dev.gpuprocess.internal.linux.CurrentUser;
+import dev.gpuprocess.internal.linux.FileRange;
 import dev.gpuprocess.internal.linux.FileWriters;
 import dev.gpuprocess.internal.linux.IoExecutor;
 import dev.gpuprocess.internal.linux.MappedFile;
@@ -20,6 +21,7 @@ import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
 import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
@@ -130,7 +132,28 @@ record SaveFile(int number, BlockFile file, List<Mapping> mappings) implements A
   }
 
   MemoryFile described(Path mappedAs) {
-    return new MemoryFile(path(), mappedAs.toString(), List.of(range().toString()));
+    List<String> zeros =
+        unmapped().stream()
+            .map(
+                each ->
+                    new AddressRange(range().start() + each.from(), range().start() + each.to()))
+            .map(AddressRange::toString)
+            .toList();
+    return new MemoryFile(
+        path(), mappedAs.toString(), List.of(range().toString()), zeros.isEmpty() ? null : zeros);
+  }
+
+  /** Returns the parts between its mappings, which are zero. */
+  private List<FileRange> unmapped() {
+    List<FileRange> parts = new ArrayList<>();
+    long mapped = 0;
+    for (Mapping each : mappings) {
+      if (each.offset() > mapped) {
+        parts.add(new FileRange(mapped, each.offset()));
+      }
+      mapped = each.offset() + each.addresses().bytes();
+    }
+    return parts;
   }
 
   /** Returns whether it is on the file system of a directory, where it can be linked. */
@@ -171,6 +194,7 @@ record SaveFile(int number, BlockFile file, List<Mapping> mappings) implements A
     try (BlockFile to = BlockFile.create(directory.resolve(name()), true)) {
       to.reserve(bytes());
       to.prepare(0, bytes());
+      to.leaveUnmapped(unmapped());
       IoExecutor threads = to.isInMemory() ? IoExecutor.copying() : IoExecutor.streaming();
       ChecksummedFile done = sums(threads, checksum, limit, to);
       to.sync();

@@ -211,12 +211,13 @@ public final class HostMemoryPool implements AutoCloseable {
    * written.
    *
    * @param bytes the least size of each file
+   * @param zeros how many of these bytes will not be written
    * @return the files, to be closed
    * @throws IOException if there is too little memory, or no directory for them
    */
-  public List<NamelessFile> files(List<Long> bytes) throws IOException {
+  public List<NamelessFile> files(List<Long> bytes, long zeros) throws IOException {
     Path directory = requireDirectory();
-    requireCapacity(directory, bytes.stream().mapToLong(Long::longValue).sum());
+    requireCapacity(directory, bytes.stream().mapToLong(Long::longValue).sum() - zeros);
     List<NamelessFile> files = new ArrayList<>();
     try {
       for (long each : bytes) {

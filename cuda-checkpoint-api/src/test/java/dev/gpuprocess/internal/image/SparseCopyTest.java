@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import dev.gpuprocess.fixtures.ProgramRun;
 import dev.gpuprocess.internal.linux.BlockFile;
+import dev.gpuprocess.internal.linux.FileRange;
 import dev.gpuprocess.internal.linux.IoExecutor;
 import dev.gpuprocess.internal.manifest.Checksum;
 import dev.gpuprocess.internal.manifest.ChecksummedFile;
@@ -114,6 +115,30 @@ class SparseCopyTest {
       Files.deleteIfExists(target);
       try (BlockFile to = BlockFile.create(target, round % 2 == 0)) {
         to.reserve(content.length);
+        assertCopied(copy(to));
+      }
+    }
+  }
+
+  /** Whatever an image says is zero: what is not is written. */
+  @Test
+  void everyByteIsCopied_whateverIsSaidOfZeros() throws IOException {
+    Random random = new Random(47);
+    for (int round = 0; round < 12; round++) {
+      byte[] content = content(random, 1 + random.nextInt(24));
+      Files.write(source, content);
+      Files.deleteIfExists(target);
+      List<FileRange> said = new ArrayList<>();
+      for (int i = 0; i < 4; i++) {
+        long from = random.nextInt(content.length);
+        said.add(new FileRange(from, from + random.nextInt(16 * MIB)));
+      }
+      if (round % 2 == 0) {
+        said.add(new FileRange(0, content.length));
+      }
+      try (BlockFile to = BlockFile.create(target, round % 2 == 0)) {
+        to.truncate(content.length);
+        to.leaveUnmapped(said);
         assertCopied(copy(to));
       }
     }

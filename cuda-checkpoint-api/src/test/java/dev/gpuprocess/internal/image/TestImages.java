@@ -150,7 +150,9 @@ public final class TestImages {
         ManifestData.FORMAT_WITH_MEMORY,
         null,
         files,
-        List.of(new MemoryFile(MEMORY, "/images/" + MEMORY, List.of("7f0000000000-7f0000003000"))),
+        List.of(
+            new MemoryFile(
+                MEMORY, "/images/" + MEMORY, List.of("7f0000000000-7f0000003000"), null)),
         MACHINE);
   }
 
