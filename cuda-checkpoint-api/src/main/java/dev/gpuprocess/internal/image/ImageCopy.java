@@ -3,8 +3,11 @@ package dev.gpuprocess.internal.image;
 import dev.gpuprocess.error.Failure;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.OperationCancelledException;
+import dev.gpuprocess.internal.linux.AlignedBuffer;
 import dev.gpuprocess.internal.linux.Descriptors;
 import dev.gpuprocess.internal.linux.DurableFiles;
+import dev.gpuprocess.internal.linux.FileRange;
+import dev.gpuprocess.internal.linux.FileSystemStatus;
 import dev.gpuprocess.internal.linux.IoExecutor;
 import dev.gpuprocess.internal.linux.PinnedDirectory;
 import dev.gpuprocess.internal.linux.UnreadableImage;
@@ -165,7 +168,7 @@ public final class ImageCopy implements AutoCloseable {
       if (left != null) {
         return left;
       }
-      ImageTarget.requireSpace(parent, manifest.bytes(), failure(manifest));
+      ImageTarget.requireSpace(parent, manifest.bytes() - zeros(manifest), failure(manifest));
       StagingDirectory made = StagingDirectory.make(parent, process);
       try {
         DurableFiles.write(made.held().path().resolve(ManifestFile.NAME), text);
@@ -181,6 +184,14 @@ public final class ImageCopy implements AutoCloseable {
     } catch (IOException e) {
       throw ImageTarget.unwritable(parent, e, failure(manifest));
     }
+  }
+
+  /** Returns the size of the known zeros. */
+  private static long zeros(ManifestData manifest) {
+    return manifest.memoryFiles().stream()
+        .flatMap(each -> each.unmapped().stream())
+        .mapToLong(FileRange::bytes)
+        .sum();
   }
 
   /** Takes over a partial copy of this image whose maker has ended; null if none exists. */
@@ -252,12 +263,28 @@ public final class ImageCopy implements AutoCloseable {
     Path from = source.directory().path().resolve(file.path());
     Path to = staging.held().path().resolve(file.path());
     long there = prepare(to, file.bytes());
+    List<FileRange> holes = holes(file, to);
     List<CompletableFuture<Long>> chunks = new ArrayList<>();
     for (int i = 0; i < file.chunks().size(); i++) {
       Chunk chunk = new Chunk(file, i);
-      chunks.add(threads.start(() -> copy(chunk, from, to, there)));
+      chunks.add(threads.start(() -> copy(chunk, from, to, there, holes)));
     }
     return chunks;
+  }
+
+  /**
+   * Returns the parts of a memory file whose zeros may be holes: all of it on a disk, and in memory
+   * what the process does not map, since it needs memory to read a hole through a mapping.
+   */
+  private List<FileRange> holes(ChecksummedFile file, Path to) throws IOException {
+    Optional<MemoryFile> memory =
+        manifest.memoryFiles().stream().filter(each -> each.file().equals(file.path())).findFirst();
+    if (memory.isEmpty()) {
+      return List.of();
+    }
+    return FileSystemStatus.of(to).isInMemory()
+        ? memory.get().unmapped()
+        : List.of(new FileRange(0, file.bytes()));
   }
 
   private record Chunk(ChecksummedFile file, int number) {
@@ -291,7 +318,8 @@ public final class ImageCopy implements AutoCloseable {
     }
   }
 
-  private long copy(Chunk chunk, Path from, Path to, long there) throws IOException {
+  private long copy(Chunk chunk, Path from, Path to, long there, List<FileRange> holes)
+      throws IOException {
     ChecksummedFile file = chunk.file();
     if (there >= chunk.to()
         && chunk.has(ChunkChecksum.of(file.checksum(), to, chunk.from(), chunk.to(), reading))) {
@@ -305,7 +333,7 @@ public final class ImageCopy implements AutoCloseable {
           from,
           part -> {
             sum.add(part.duplicate());
-            write(out, part);
+            write(out, part, there, holes);
           });
     }
     if (!chunk.has(sum.text())) {
@@ -324,8 +352,22 @@ public final class ImageCopy implements AutoCloseable {
     }
   }
 
-  private static void write(RandomAccessFile out, ByteBuffer part) {
+  /**
+   * Writes a part at the position of a file, or leaves it out if it may be a hole.
+   *
+   * @param there the length of the file before the copy; behind it the file has only zeros
+   */
+  private static void write(
+      RandomAccessFile out, ByteBuffer part, long there, List<FileRange> holes) {
     try {
+      long from = out.getFilePointer();
+      long to = from + part.remaining();
+      if (from >= there
+          && holes.stream().anyMatch(each -> each.contains(from, to))
+          && AlignedBuffer.isZero(part)) {
+        out.seek(to);
+        return;
+      }
       if (part.hasArray()) {
         out.write(part.array(), part.arrayOffset() + part.position(), part.remaining());
         return;
@@ -365,6 +407,9 @@ public final class ImageCopy implements AutoCloseable {
   /** Syncs the copy, checks that its memory is complete, and gives it its name. */
   private ImageDirectory publish() throws IOException {
     PinnedDirectory copy = staging.held();
+    for (MemoryFile each : manifest.memoryFiles()) {
+      lengthen(copy.path().resolve(each.file()), each.bytes());
+    }
     try (IoExecutor disk = IoExecutor.disk()) {
       List<CompletableFuture<Path>> syncs = new ArrayList<>();
       for (ChecksummedFile file : manifest.files()) {
@@ -392,6 +437,15 @@ public final class ImageCopy implements AutoCloseable {
     }
     published = true;
     return new ImageDirectory(target, manifest);
+  }
+
+  /** A file that ends with a hole is shorter than it should be. */
+  private static void lengthen(Path file, long bytes) throws IOException {
+    try (RandomAccessFile out = Descriptors.readAndWrite(file)) {
+      if (out.length() < bytes) {
+        out.setLength(bytes);
+      }
+    }
   }
 
   /** Refuses a path that another process has taken. */

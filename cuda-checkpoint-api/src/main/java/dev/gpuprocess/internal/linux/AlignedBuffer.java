@@ -47,10 +47,14 @@ public record AlignedBuffer(ByteBuffer bytes, long address) {
 
   /** Returns whether the first bytes are zero. Looks no further than the first that is not. */
   boolean isZero(int count) {
-    ByteBuffer first = first(count);
-    for (int at = 0; at < count; at += ZEROS.capacity()) {
-      int part = Math.min(ZEROS.capacity(), count - at);
-      if (first.slice(at, part).mismatch(ZEROS.slice(0, part)) >= 0) {
+    return isZero(first(count));
+  }
+
+  /** Returns whether the bytes between position and limit are zero. */
+  public static boolean isZero(ByteBuffer data) {
+    for (int at = data.position(); at < data.limit(); at += ZEROS.capacity()) {
+      int part = Math.min(ZEROS.capacity(), data.limit() - at);
+      if (data.slice(at, part).mismatch(ZEROS.slice(0, part)) >= 0) {
         return false;
       }
     }

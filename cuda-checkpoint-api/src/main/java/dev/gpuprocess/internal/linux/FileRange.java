@@ -14,7 +14,7 @@ public record FileRange(long from, long to) {
   }
 
   /** Returns whether all bytes between two offsets are in it. */
-  boolean contains(long begin, long end) {
+  public boolean contains(long begin, long end) {
     return from <= begin && end <= to;
   }
 }
