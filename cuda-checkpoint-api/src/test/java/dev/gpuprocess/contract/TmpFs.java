@@ -1,7 +1,9 @@
 package dev.gpuprocess.contract;
 
 import dev.gpuprocess.fixtures.ProgramRun;
+import dev.gpuprocess.internal.time.Polling;
 import java.nio.file.Path;
+import java.time.Duration;
 import org.junit.jupiter.api.Assumptions;
 
 /** A small file system in memory, mounted for the time of a test. Needs root. */
@@ -15,6 +17,8 @@ public final class TmpFs implements AutoCloseable {
   public static final String LEAVE_MOUNTS_OF_TESTS =
       "while read -r _ _ _ _ point _; do case $point in %s/junit*) umount -l $point;; esac; done </proc/self/mountinfo 2>/dev/null; "
           .formatted(System.getProperty("java.io.tmpdir"));
+
+  private static final Duration PATIENCE = Duration.ofSeconds(30);
 
   private final Path point;
 
@@ -92,11 +96,17 @@ public final class TmpFs implements AutoCloseable {
         : command[0] + " exited with " + ended.exit() + ": " + ended.printed().strip();
   }
 
+  /** A controller holds the save files of a process until it has seen that the process ended. */
   @Override
   public void close() {
-    String error = run("umount", point.toString());
+    boolean done = Polling.until(PATIENCE, () -> unmount().isEmpty());
+    String error = done ? "" : unmount();
     if (!error.isEmpty()) {
       throw new IllegalStateException(error);
     }
+  }
+
+  private String unmount() {
+    return run("umount", point.toString());
   }
 }

@@ -15,6 +15,7 @@ import dev.gpuprocess.internal.image.StagedImage;
 import dev.gpuprocess.internal.manifest.ChecksummedFile;
 import dev.gpuprocess.internal.manifest.MemoryFile;
 import dev.gpuprocess.internal.memory.DriverHook;
+import dev.gpuprocess.internal.memory.HeldFiles;
 import dev.gpuprocess.internal.memory.OwnMemory;
 import dev.gpuprocess.internal.memory.SaveFiles;
 import dev.gpuprocess.internal.proc.AddressRange;
@@ -194,6 +195,7 @@ final class SaveFileSteps {
           () -> {
             try {
               OwnMemory.give(target.identity, ranges);
+              mapped.forEach(each -> HeldFiles.release(each.file()));
             } catch (IOException | UntraceableException e) {
               throw unsupported(why + "; " + e.getMessage(), e);
             }
@@ -267,7 +269,11 @@ final class SaveFileSteps {
             copied -> inTime(disk, "remove", image, () -> image.removeMemory(copied)));
         return;
       }
-      inTime(disk, "link", image, () -> found.linkInto(image.makeMemoryDirectory()));
+      inTime(
+          disk,
+          "link",
+          image,
+          () -> target.forgetSaveFiles(found.linkInto(image.makeMemoryDirectory())));
     }
 
     private void inTime(BoundedDiskTask disk, String what, StagedImage image, Runnable work) {

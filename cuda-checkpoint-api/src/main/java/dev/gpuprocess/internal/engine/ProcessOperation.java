@@ -383,7 +383,7 @@ public final class ProcessOperation {
   public void unlock() {
     CudaResult result = move("unlock", controlDeadline(), () -> cuda.unlock(pid()), null);
     requireReached("unlock", result, ProcessState.RUNNING);
-    Resumption.removeChanges(process.identity, ProcessState.RUNNING);
+    Resumption.removeChanges(process, ProcessState.RUNNING);
   }
 
   /**

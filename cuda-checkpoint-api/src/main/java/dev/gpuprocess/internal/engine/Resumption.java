@@ -9,6 +9,7 @@ import dev.gpuprocess.error.NoSuchProcessException;
 import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.memory.DividedCopy;
 import dev.gpuprocess.internal.memory.DriverHook;
+import dev.gpuprocess.internal.memory.HeldFiles;
 import dev.gpuprocess.internal.memory.LockGate;
 import dev.gpuprocess.internal.pool.HostMemoryPool;
 import dev.gpuprocess.internal.pool.PreparedMemory;
@@ -18,7 +19,6 @@ import dev.gpuprocess.internal.reservation.Reservation;
 import dev.gpuprocess.internal.state.GpuUsage;
 import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.options.ResumeOptions;
-import dev.gpuprocess.report.ProcessIdentity;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashMap;
@@ -248,6 +248,7 @@ public final class Resumption {
 
   /** Runs the driver's restore, whose copies are divided among threads if that is faster. */
   private String restored(TrackedProcess process, long bytes, Runnable restore) {
+    HeldFiles.find(process.identity, process.saveFiles());
     if (process.context.driverHook() && DividedCopy.isWorthwhile(bytes)) {
       try (HostMemoryPool.Copies copies = process.context.hostMemory().copying(1)) {
         int processes = Math.max(members.size(), copies.underWay());
@@ -309,7 +310,7 @@ public final class Resumption {
       }
       if (state == ProcessState.LOCKED && (tree == null || mayUnlock(process, tree))) {
         LOG.info("process {} is unlocked: {}", process.pid(), cuda.unlock(process.pid()));
-        removeChanges(process.identity, ProcessState.RUNNING);
+        removeChanges(process, ProcessState.RUNNING);
       }
     } finally {
       process.setState(stateIfAlive(process));
@@ -339,6 +340,7 @@ public final class Resumption {
                       .reservations()
                       .get(0)) {
                 LOG.debug("process {} is restored into {}", process.pid(), reservation);
+                HeldFiles.find(process.identity, process.saveFiles());
                 return restore(process, Map.of());
               }
             });
@@ -361,11 +363,17 @@ public final class Resumption {
     return process.isGone() ? null : process.context.cuda().getState(process.pid()).value();
   }
 
-  /** Removes what controllers have changed in the libcuda of a process, as its state permits. */
-  public static void removeChanges(ProcessIdentity process, ProcessState state) {
+  /**
+   * Removes what controllers have changed in the libcuda of a process, as its state permits, and
+   * frees the memory of its save files if it is running.
+   */
+  public static void removeChanges(TrackedProcess process, ProcessState state) {
     if (state == ProcessState.RUNNING) {
-      LockGate.remove(process);
+      LockGate.remove(process.identity);
     }
-    boolean unused = DriverHook.removeFrom(process);
+    boolean unused = DriverHook.removeFrom(process.identity);
+    if (state == ProcessState.RUNNING) {
+      HeldFiles.cut(process.identity, process.saveFiles());
+    }
   }
 }

@@ -7,6 +7,7 @@ import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.linux.NamelessFile;
 import dev.gpuprocess.internal.memory.DividedCopy;
 import dev.gpuprocess.internal.memory.DriverHook;
+import dev.gpuprocess.internal.memory.HeldFiles;
 import dev.gpuprocess.internal.pool.HostMemoryPool;
 import dev.gpuprocess.internal.pool.PreparedMemory;
 import dev.gpuprocess.internal.proc.FileId;
@@ -14,6 +15,8 @@ import dev.gpuprocess.internal.state.GpuUsage;
 import dev.gpuprocess.internal.text.Bytes;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
+import java.nio.file.Files;
+import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -141,9 +144,11 @@ final class SaveMemory implements AutoCloseable {
       return "";
     }
     PreparedMemory own = prepared.getOrDefault(process, PreparedMemory.NONE);
+    List<NamelessFile> saved = new ArrayList<>(own.files());
     // Without the hook the driver does not use the prepared memory.
     Runnable alone =
         () -> {
+          saved.clear();
           Failure failure = member.failure(null, ProcessState.LOCKED);
           long bytes = process.held().bytes();
           AddressSpaceCheck.require(process.pid(), bytes, false, failure);
@@ -153,10 +158,23 @@ final class SaveMemory implements AutoCloseable {
     String note =
         DividedCopy.during(
             process.identity, own, Math.max(1, copies.underWay()), true, checkpoint, alone);
+    saved.removeIf(SaveMemory::isEmpty);
+    HeldFiles.hold(process.identity, saved);
+    process.recordSaveFiles(saved.stream().map(NamelessFile::id).toList());
     return note
         + (own.files().isEmpty() && !missing.isEmpty()
             ? ", as none could be made: " + missing
             : "");
+  }
+
+  /** Returns whether the driver has not needed a file. */
+  private static boolean isEmpty(NamelessFile file) {
+    try {
+      return Files.size(file.path()) == 0;
+    } catch (IOException e) {
+      LOG.debug("the length of a save file is not known", e);
+      return false;
+    }
   }
 
   @Override

@@ -338,6 +338,11 @@ public final class TrackedProcess {
     saveFiles = List.copyOf(files);
   }
 
+  /** Records that files belong to an image from now on, which outlives the resume. */
+  public void forgetSaveFiles(List<FileId> inImage) {
+    saveFiles = saveFiles.stream().filter(each -> !inImage.contains(each)).toList();
+  }
+
   /** Returns the last move of the process by any controller. */
   Optional<Generation> lastMove() {
     return ProcessLock.lastMove(key, context.state());

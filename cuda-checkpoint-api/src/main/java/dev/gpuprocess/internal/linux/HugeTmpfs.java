@@ -32,7 +32,10 @@ public final class HugeTmpfs {
   /** MS_NOSUID, MS_NODEV, MS_NOEXEC. */
   private static final long FLAGS = 2 | 4 | 8;
 
-  private static final String OPTIONS = "huge=always,mode=0700,size=100%";
+  /**
+   * Some memory is left to the machine, also if a process writes to a file that it has kept open.
+   */
+  private static final String OPTIONS = "huge=always,mode=0700,size=95%";
 
   private HugeTmpfs() {}
 

@@ -12,6 +12,7 @@ import dev.gpuprocess.internal.manifest.Checksum;
 import dev.gpuprocess.internal.manifest.ChecksummedFile;
 import dev.gpuprocess.internal.manifest.MemoryFile;
 import dev.gpuprocess.internal.proc.AddressRange;
+import dev.gpuprocess.internal.proc.FileId;
 import dev.gpuprocess.internal.proc.FileNode;
 import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.proc.ProcFs;
@@ -72,13 +73,16 @@ record SaveFile(int number, BlockFile file, List<Mapping> mappings) implements A
     }
   }
 
+  /** Returns whether a file is as this library makes its files, and is in no image. */
+  static boolean isOurs(FileNode file) throws IOException {
+    return file.isRegular()
+        && file.permissions() == PRIVATE
+        && file.links() == 0
+        && file.user() == CurrentUser.get().effectiveUid();
+  }
+
   private static void requireOurs(FileNode file) throws IOException {
-    boolean ours =
-        file.isRegular()
-            && file.permissions() == PRIVATE
-            && file.links() == 0
-            && file.user() == CurrentUser.get().effectiveUid();
-    if (!ours) {
+    if (!isOurs(file)) {
       throw new IOException("a mapped file is not of this library: " + file);
     }
   }
@@ -94,6 +98,10 @@ record SaveFile(int number, BlockFile file, List<Mapping> mappings) implements A
         written.truncate(bytes());
       }
     }
+  }
+
+  FileId id() {
+    return mappings.get(0).file();
   }
 
   /** Returns the name in its directory. */

@@ -70,6 +70,9 @@ public final class SaveFiles implements AutoCloseable {
   /** The files that were linked into the image. */
   private final Set<SaveFile> linked = new HashSet<>();
 
+  /** The files that stay whole until this is closed. */
+  private final List<FileId> read = new ArrayList<>();
+
   private SaveFiles(ProcessIdentity process, List<SaveFile> files) {
     this.process = process;
     this.files = files;
@@ -105,11 +108,21 @@ public final class SaveFiles implements AutoCloseable {
       for (List<Mapping> ofFile : byFile.values()) {
         files.add(SaveFile.open(process, first + files.size(), ofFile));
       }
-      return new SaveFiles(process, files);
+      SaveFiles opened = new SaveFiles(process, files);
+      opened.keepWhole();
+      return opened;
     } catch (IOException | RuntimeException | Error e) {
       files.forEach(SaveFile::close);
       throw e;
     }
+  }
+
+  /** The process of a snapshot is resumed while its files are copied. */
+  private void keepWhole() {
+    List<FileId> nameless = files.stream().filter(SaveFile::isNameless).map(SaveFile::id).toList();
+    HeldFiles.find(process, nameless);
+    nameless.forEach(HeldFiles::beginReading);
+    read.addAll(nameless);
   }
 
   /** Returns how many files there are. */
@@ -165,13 +178,16 @@ public final class SaveFiles implements AutoCloseable {
    * right to read it. To be called after {@link #name} and before {@link #hide}.
    *
    * @param directory of memory files of the image
+   * @return the files that belong to the image from now on
    */
-  public void linkInto(Path directory) {
+  public List<FileId> linkInto(Path directory) {
     for (SaveFile file : files) {
       if (file.isNameless() && file.isLinkedInto(directory)) {
         linked.add(file);
+        HeldFiles.release(file.id());
       }
     }
+    return linked.stream().map(SaveFile::id).toList();
   }
 
   /**
@@ -304,6 +320,8 @@ public final class SaveFiles implements AutoCloseable {
       LOG.warn("{} could not be removed now, and uses memory until a later dump removes it", left);
     }
     files.forEach(SaveFile::close);
+    read.forEach(HeldFiles::endReading);
+    read.clear();
   }
 
   /**

@@ -177,7 +177,7 @@ final class TreeRecovery {
 
   private RecoveredProcess recover(
       ProcessOperation member, ProcessState state, @Nullable StateHandle suspended) {
-    Resumption.removeChanges(member.process().identity, state);
+    Resumption.removeChanges(member.process(), state);
     return switch (state) {
       case RUNNING -> {
         member.process().forget();
