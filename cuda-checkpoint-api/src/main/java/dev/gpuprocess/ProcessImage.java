@@ -5,10 +5,13 @@ import dev.gpuprocess.internal.context.EngineContext;
 import dev.gpuprocess.internal.dump.DumpedImage;
 import dev.gpuprocess.internal.engine.StepRecorder;
 import dev.gpuprocess.internal.restore.ImageRestore;
+import dev.gpuprocess.internal.restore.PlainRestore;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.options.ResumeOptions;
 import java.nio.file.Path;
+import java.util.List;
+import java.util.Optional;
 
 /**
  * A process with its descendants on disk: a directory with CRIU's image files and a manifest that
@@ -153,6 +156,23 @@ public final class ProcessImage extends SavedImage {
   public LaunchedProcess launch(RestoreOptions restore, ResumeOptions resume) {
     return new LaunchedProcess(
         new GpuCheckpoints(context), new ImageResume(this, restore).launch(resume));
+  }
+
+  /**
+   * Returns the command by which CRIU alone restores this image. The process is checkpointed then,
+   * as after {@link #restore()}, and {@link GpuProcess#inspect(long)} finds it. CRIU restores
+   * nothing of what this library carries besides. Its statistics are written to the working
+   * directory, as a restore refuses an image with another file in it.
+   *
+   * @return the program and its arguments; empty if CRIU alone cannot restore the image: with
+   *     {@linkplain dev.gpuprocess.image.Manifest#memoryFiles() memory files}, of a process with a
+   *     mount or pid namespace of its own, and of a process that leads its session and has a
+   *     terminal open
+   * @throws dev.gpuprocess.error.ImageException with reason CORRUPT when a file is missing,
+   *     truncated or altered
+   */
+  public Optional<List<String>> criuCommand() {
+    return PlainRestore.command(data(), directory.images(), describe());
   }
 
   @Override

@@ -14,7 +14,9 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.TreeMap;
+import java.util.stream.Collectors;
 import org.jspecify.annotations.Nullable;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Option;
@@ -98,18 +100,35 @@ final class ImagesCommand {
       value.put("lost", manifest.lost());
       value.put(
           "differences", image.differences().stream().map(MachineDifference::toString).toList());
+      Optional<List<String>> criu = image.criuCommand();
+      value.put("plainCriu", criu.orElse(null));
+      value.put("plainCriuProblem", criu.isPresent() ? null : problem(manifest));
       List<Map<String, @Nullable Object>> processes =
           image.describe().processes().stream().map(Describe::value).toList();
       if (session.output().isJson()) {
         value.put("processes", processes);
         session.output().details(value);
       } else {
+        value.put("plainCriu", criu.map(Describe::line).orElse(null));
         session.output().details(value);
         session
             .output()
             .table(processes, "pid", "parent", "threads", "files", "dumpedBytes", "name");
       }
       return ExitCode.DONE.code();
+    }
+
+    /** Returns words as they are typed into a shell. */
+    private static String line(List<String> words) {
+      return words.stream().map(OptionForm::quoted).collect(Collectors.joining(" "));
+    }
+
+    /** Returns why CRIU alone cannot restore an image. */
+    private static String problem(Manifest manifest) {
+      return manifest.memoryFiles().isEmpty()
+          ? "the process has mounts or a terminal that only restore-image makes again"
+          : "GPU memory is in files that only restore-image reads; an image without them is made by"
+              + " gpuprocess suspend before the dump";
     }
 
     /** Returns the bytes of all members together, by GPU. */

@@ -53,7 +53,7 @@ final class OptionForm {
   }
 
   /** Returns a word as a shell takes it. */
-  private static String quoted(String word) {
+  static String quoted(String word) {
     return PLAIN_WORD.matcher(word).matches() ? word : "'" + word.replace("'", "'\\''") + "'";
   }
 }

@@ -51,6 +51,15 @@ record Call(int code, String out, String err) {
         code, out.toString(StandardCharsets.UTF_8), err.toString(StandardCharsets.UTF_8));
   }
 
+  /** Returns the value beside a heading that was printed. */
+  String detail(String heading) {
+    return out.lines()
+        .filter(line -> line.matches(heading + "  +.*"))
+        .map(line -> line.substring(heading.length()).strip())
+        .findFirst()
+        .orElseThrow(() -> new AssertionError("no " + heading + " in " + this));
+  }
+
   /**
    * Returns the command that runs the program in a JVM of its own.
    *

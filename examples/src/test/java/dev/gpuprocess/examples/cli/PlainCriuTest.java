@@ -1,7 +1,9 @@
 package dev.gpuprocess.examples.cli;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assumptions.assumeFalse;
 
 import com.google.gson.JsonElement;
 import com.google.gson.JsonParser;
@@ -14,6 +16,7 @@ import dev.gpuprocess.fixtures.SimulatedGpu;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -55,15 +58,37 @@ class PlainCriuTest {
   @RequiresCriu
   void dumpsAndRestoresWhatWasTakenOffItsGpu(String commands) {
     for (String each : commands.split("; ")) {
-      Call call = call(each);
-      assertEquals(0, call.code(), call::toString);
+      assertDone(call(each));
     }
     PlainCriu.run(images, "dump", "--tree", process.pid());
     assertTrue(process.awaitExit(PATIENCE), "the process ends with its dump");
     PlainCriu.run(images, "restore", "--restore-detached");
-    Call resumed = call("resume %s");
-    assertEquals(0, resumed.code(), resumed::toString);
+    assertDone(call("resume %s"));
     assertEquals(WHOLE, process.verify());
+  }
+
+  @Test
+  @RequiresCriu
+  void describeNamesAnImageThatItDoesNotRestore() {
+    Path image = images.resolve("image");
+    assertDone(call("dump %s " + image));
+    assumeFalse(machine.open(image).manifest().memoryFiles().isEmpty(), "no memory files here");
+    assertTrue(process.awaitExit(PATIENCE), "the process ends with its dump");
+    Call described = call("images describe " + image);
+    assertEquals("-", described.detail("PLAIN CRIU"));
+    String problem = described.detail("PLAIN CRIU PROBLEM");
+    assertTrue(problem.startsWith("GPU memory is in files"), problem);
+    AssertionError refused =
+        assertThrows(
+            AssertionError.class,
+            () -> PlainCriu.run(image.resolve("criu"), "restore", "-d", "--work-dir", images));
+    assertTrue(PlainCriu.logs(images).contains("Restoring FAILED"), refused::toString);
+    assertDone(call("restore-image " + image));
+    assertEquals(WHOLE, process.verify());
+  }
+
+  private static void assertDone(Call call) {
+    assertEquals(0, call.code(), call::toString);
   }
 
   @ParameterizedTest

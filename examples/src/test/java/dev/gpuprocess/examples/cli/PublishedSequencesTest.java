@@ -74,6 +74,7 @@ class PublishedSequencesTest {
   private List<String> definitions() {
     return List.of(
         "PS1='> '",
+        "cd " + images,
         "D=" + images,
         // Both ends of a connection of the counter are in the counter.
         "type -P iptables-restore >/dev/null || lock='--network-lock skip'",
@@ -152,13 +153,22 @@ class PublishedSequencesTest {
         "cr_client -c -p $P; criu dump -j -D $D -t $P; criu restore -j -d -D $D; cr_client -r -p $P",
         "gpuprocess dump $P $D/image; gpuprocess restore-image $D/image",
         "gpuprocess suspend $P; criu dump -j -D $D -t $P; criu restore -j -d -D $D; gpuprocess resume $P",
-        TOGGLE + "; gpuprocess dump $P $D/image; gpuprocess restore-image $D/image",
-        "gpuprocess suspend $P; gpuprocess dump $P $D/image; criu restore -j -d -D $D/image/criu; "
-            + TOGGLE
+        TOGGLE + "; gpuprocess dump $P $D/image; gpuprocess restore-image $D/image"
       })
   void jobCountsOnInItsTerminal(String sequence) {
     play(sequence);
     assertCountsOn("101 102");
+  }
+
+  /** The command line that describe prints is typed into the shell. */
+  @Test
+  void imageCountsOnAfterTheCommandThatDescribePrints() {
+    play("gpuprocess suspend $P; gpuprocess dump $P $D/image");
+    Call call = Call.line(machine, "images describe " + images.resolve("image"));
+    typed(call.detail("PLAIN CRIU"));
+    called(TOGGLE);
+    assertCountsOn("101 102");
+    called("gpuprocess images verify $D/image");
   }
 
   @Test
