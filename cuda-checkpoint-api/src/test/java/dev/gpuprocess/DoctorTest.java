@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import dev.gpuprocess.contract.LaunchedTree;
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.contract.RequiresRoot;
 import dev.gpuprocess.error.Failure;
@@ -14,6 +15,7 @@ import dev.gpuprocess.error.MachineUnfitException;
 import dev.gpuprocess.error.UnsupportedResource;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.Fault;
+import dev.gpuprocess.fixtures.Job;
 import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.fixtures.Signal;
 import dev.gpuprocess.fixtures.SimulatedDriver;
@@ -244,6 +246,26 @@ class DoctorTest {
   void processWithoutCudaIsAProblem() {
     try (Workload idle = Workload.idle()) {
       assertTells(checkpoints.doctor(idle.pid()), Severity.PROBLEM, "CUDA", "no CUDA state");
+    }
+  }
+
+  /** As a shell, or the server of a terminal multiplexer, with CUDA processes below it. */
+  @Test
+  void launcherWhoseChildrenUseCudaIsHealthy() {
+    try (Job job = machine.start(Job.launch(2, 1, 0))) {
+      Path image = directory.resolve("image");
+      Diagnosis running = checkpoints.doctor(job.pid(), image, DumpOptions.ofDefaults());
+      assertTrue(running.isHealthy(), running::toString);
+      assertTells(running, Severity.OK, "CUDA", "and 2 of its descendants");
+      String member = "child " + job.member(0);
+      assertTells(running, Severity.OK, member, "is RUNNING, and is taken with");
+      CheckpointedProcess suspended = checkpoints.process(job.pid()).suspend();
+      Diagnosis off = checkpoints.doctor(job.pid());
+      assertTrue(off.isHealthy(), off::toString);
+      assertTells(off, Severity.OK, member, "is CHECKPOINTED");
+      assertTells(off, Severity.OK, "GPU memory", "there is enough for the memory that it held");
+      suspended.resume();
+      LaunchedTree.assertGoesOn(job, 2);
     }
   }
 

@@ -10,7 +10,10 @@ import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.spi.GpuPlugin;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
 import org.jspecify.annotations.Nullable;
 
@@ -74,33 +77,47 @@ public final class Doctor {
       lookAtAmdProcess(identity, process, amd, image, options);
       return;
     }
-    MemoryCheckup memory = new MemoryCheckup(checkup, context, identity);
-    if (!process.isPoisoned()) {
-      checkup.look(
-          "GPU memory",
-          process.state() == ProcessState.CHECKPOINTED
-              ? memory::checkResumeCapacity
-              : memory::checkSuspendCapacity);
-    }
     checkup.look("polls", process::lookAtPolls);
     TreeCheckup tree =
         new TreeCheckup(
             checkup, context, identity, process.driverAnswers(), options.releaseInheritedGpu());
     checkup.look("children", tree::lookAtChildren);
+    process.lookAtLackOfCuda(tree.members().size());
+    Map<ProcessIdentity, ProcessState> members = new LinkedHashMap<>();
+    ProcessState own = process.state();
+    if (own != null) {
+      members.put(identity, own);
+    }
+    members.putAll(tree.members());
+    if (!process.isPoisoned()) {
+      checkup.look("GPU memory", () -> lookAtMemory(identity, members));
+    }
     checkup.look("NCCL", () -> tree.lookAtNccl(process.state()));
     DumpCheck dump =
         new DumpCheck(
             context,
             identity,
-            List.of(identity),
+            members.isEmpty() ? List.of(identity) : List.copyOf(members.keySet()),
             image == null ? Path.of("/") : image,
             options,
-            DumpCheck.isOnGpu(process.state()),
+            members.values().stream().anyMatch(DumpCheck::isOnGpu),
             null);
     new CriuCheckup(checkup, context)
         .driverForDump()
         .ifPresent(criu -> process.lookAtDump(criu, dump));
     lookAtPlace(dump, image);
+  }
+
+  private void lookAtMemory(ProcessIdentity root, Map<ProcessIdentity, ProcessState> members) {
+    MemoryCheckup memory = new MemoryCheckup(checkup, context, root);
+    List<ProcessIdentity> suspended = new ArrayList<>();
+    List<ProcessIdentity> onGpus = new ArrayList<>();
+    members.forEach(
+        (each, state) -> (state == ProcessState.CHECKPOINTED ? suspended : onGpus).add(each));
+    if (!suspended.isEmpty()) {
+      memory.checkResumeCapacity(suspended);
+    }
+    memory.checkSuspendCapacity(onGpus);
   }
 
   /** Checks a process for which the CUDA driver and NVML report nothing. */

@@ -37,6 +37,7 @@ final class ProcessCheckup {
   private final List<Integer> children;
   private @Nullable ProcessState state;
   private boolean driverAnswers;
+  private boolean hasNoCuda;
 
   /** The history of a process of which a restore ran out of GPU memory; otherwise null. */
   private @Nullable ProcessHistory poison;
@@ -176,8 +177,7 @@ final class ProcessCheckup {
 
   private void addRefusal(CudaResult result) {
     if (result.equals(CudaResult.NOT_INITIALIZED)) {
-      checkup.problem(
-          "CUDA", "this process has no CUDA state", "wait until it has called cuInit, if it will");
+      hasNoCuda = true;
     } else if (result.equals(CudaResult.OPERATING_SYSTEM)) {
       checkup.problem(
           "CUDA",
@@ -185,6 +185,21 @@ final class ProcessCheckup {
           "run as root or as the user of the process, in the host's pid namespace");
     } else {
       checkup.problem("CUDA", "the driver answers " + result, "");
+    }
+  }
+
+  /**
+   * Reports a process without CUDA state: a launcher, such as a shell, or one that has not begun.
+   *
+   * @param members how many descendants have CUDA state
+   */
+  void lookAtLackOfCuda(int members) {
+    if (hasNoCuda && members > 0) {
+      checkup.ok(
+          "CUDA", "this process has no CUDA state, and %s of its descendants".formatted(members));
+    } else if (hasNoCuda) {
+      checkup.problem(
+          "CUDA", "this process has no CUDA state", "wait until it has called cuInit, if it will");
     }
   }
 

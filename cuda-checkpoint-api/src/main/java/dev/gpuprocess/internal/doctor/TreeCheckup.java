@@ -16,6 +16,8 @@ import dev.gpuprocess.internal.proc.ProcessUnreadableException;
 import dev.gpuprocess.internal.proc.Standstill;
 import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.report.ProcessIdentity;
+import java.util.LinkedHashMap;
+import java.util.Map;
 import java.util.Optional;
 import java.util.function.IntPredicate;
 import org.jspecify.annotations.Nullable;
@@ -28,6 +30,7 @@ final class TreeCheckup {
   private final ProcessIdentity process;
   private final boolean asksDriver;
   private final boolean releases;
+  private final Map<ProcessIdentity, ProcessState> members = new LinkedHashMap<>();
 
   /**
    * Creates the checks.
@@ -48,7 +51,10 @@ final class TreeCheckup {
     this.releases = releases;
   }
 
-  /** Children that use a GPU prevent a dump of the tree, but not a suspend. */
+  /**
+   * Children with CUDA state are members of the tree. Others that use a GPU prevent a dump of the
+   * tree, but not a suspend.
+   */
   void lookAtChildren() {
     Freezer freezer = Freezer.look();
     for (int child : ProcFs.descendants(process.pid())) {
@@ -59,18 +65,31 @@ final class TreeCheckup {
       GpuHandles held = GpuHandles.of(child, () -> {});
       Optional<CudaAnswer<ProcessState>> answer = asksDriver ? state(child) : Optional.empty();
       ProcessState own = answer.map(CudaAnswer::value).orElse(null);
-      if (own != null && own != ProcessState.CHECKPOINTED) {
-        checkup.problem(
-            "child " + child,
-            "has CUDA state of its own, %s, so the tree cannot be dumped as one process"
-                .formatted(own),
-            "take the CUDA processes of the tree together with GpuProcess, or suspend it too");
+      if (own != null) {
+        addMember(child, own);
       } else if (!held.isEmpty()) {
         boolean hasNoCuda =
             answer.filter(given -> given.result().equals(CudaResult.NOT_INITIALIZED)).isPresent();
         addHolder(child, held, hasNoCuda);
       }
     }
+  }
+
+  private void addMember(int child, ProcessState state) {
+    ProcessIdentity.of(child).ifPresent(identity -> members.put(identity, state));
+    if (state == ProcessState.FAILED) {
+      checkup.problem(
+          "child " + child,
+          "is FAILED, and cannot be brought back",
+          "end the tree and restore an image of it, if there is one");
+    } else {
+      checkup.ok("child " + child, "is %s, and is taken with the process".formatted(state));
+    }
+  }
+
+  /** Returns the children with CUDA state that were found, and their states. */
+  Map<ProcessIdentity, ProcessState> members() {
+    return members;
   }
 
   private void addHolder(int child, GpuHandles held, boolean hasNoCuda) {
