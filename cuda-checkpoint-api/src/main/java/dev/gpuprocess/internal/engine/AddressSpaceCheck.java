@@ -52,14 +52,20 @@ public final class AddressSpaceCheck {
    * Refuses a checkpoint for which a process may not map enough.
    *
    * @param pid as for {@link #obstacle}
+   * @param option the option with which the save area would be a file, or empty
    * @throws FixAndRetryException with the reason {@link FixAndRetryException.Reason#HOST_MEMORY}
    */
-  static void require(int pid, long bytes, boolean isPrepared, Failure failure) {
+  static void require(int pid, long bytes, boolean isPrepared, String option, Failure failure) {
     Optional<String> obstacle = obstacle(pid, bytes, isPrepared);
     if (obstacle.isPresent()) {
       throw new FixAndRetryException(
           FixAndRetryException.Reason.HOST_MEMORY,
-          "process %s was not checkpointed: %s; %s".formatted(pid, obstacle.get(), cure(pid)),
+          "process %s was not checkpointed: %s; %s%s"
+              .formatted(
+                  pid,
+                  obstacle.get(),
+                  cure(pid),
+                  obstacle(pid, bytes, true).isPresent() ? "" : option),
           failure);
     }
   }

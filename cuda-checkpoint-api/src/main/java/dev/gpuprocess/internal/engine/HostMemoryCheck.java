@@ -39,24 +39,34 @@ public final class HostMemoryCheck {
    * @return the rest of a sentence about the processes; empty if no reason is known
    */
   public static Optional<String> obstacle(Map<ProcessIdentity, Long> bytes) {
-    long all = bytes.values().stream().mapToLong(each -> each + SPARE_BYTES).sum();
-    long swap = 0;
+    Optional<HostMemory> machine = machine();
+    return shortage(machine, bytes).or(() -> exceededLimit(machine, bytes));
+  }
+
+  private static Optional<HostMemory> machine() {
     try {
-      HostMemory machine = HostMemory.read(HostMemory.FILE);
-      swap = machine.swap();
-      if (machine.room() < all) {
-        return Optional.of(
-            "this machine has %s of memory left, and the driver needs %s"
-                .formatted(Bytes.text(machine.room()), Bytes.text(all)));
-      }
+      return Optional.of(HostMemory.read(HostMemory.FILE));
     } catch (IOException e) {
       LOG.info("the free memory of this machine is not known", e);
+      return Optional.empty();
     }
-    return exceededLimit(bytes, swap);
+  }
+
+  private static Optional<String> shortage(
+      Optional<HostMemory> machine, Map<ProcessIdentity, Long> bytes) {
+    long all = bytes.values().stream().mapToLong(each -> each + SPARE_BYTES).sum();
+    return machine
+        .filter(memory -> memory.room() < all)
+        .map(
+            memory ->
+                "this machine has %s of memory left, and the driver needs %s"
+                    .formatted(Bytes.text(memory.room()), Bytes.text(all)));
   }
 
   /** Processes may be in one group, or have a group above in common. */
-  private static Optional<String> exceededLimit(Map<ProcessIdentity, Long> bytes, long swap) {
+  private static Optional<String> exceededLimit(
+      Optional<HostMemory> machine, Map<ProcessIdentity, Long> bytes) {
+    long swap = machine.map(HostMemory::swap).orElse(0L);
     Map<Path, Long> needs = new HashMap<>();
     for (Map.Entry<ProcessIdentity, Long> process : bytes.entrySet()) {
       for (MemoryLimit limit : ControlGroup.memoryLimits(process.getKey().pid())) {
@@ -81,18 +91,23 @@ public final class HostMemoryCheck {
    *
    * @param bytes as for {@link #obstacle}
    * @param pool why the host memory pool has too little, or empty
+   * @param option the option with which the memory would not be charged to the processes, or empty
    * @throws FixAndRetryException if there is too little memory
    */
-  static void require(Map<ProcessIdentity, Long> bytes, String pool, Failure failure) {
-    Optional<String> obstacle = obstacle(bytes);
+  static void require(
+      Map<ProcessIdentity, Long> bytes, String pool, String option, Failure failure) {
+    Optional<HostMemory> machine = machine();
+    Optional<String> shortage = shortage(machine, bytes);
+    Optional<String> obstacle = shortage.or(() -> exceededLimit(machine, bytes));
     if (obstacle.isPresent()) {
       throw new FixAndRetryException(
           FixAndRetryException.Reason.HOST_MEMORY,
-          "process %s was not checkpointed, as the kernel could kill it for its memory: %s; %sfree memory, or raise the limit of the control group"
+          "process %s was not checkpointed, as the kernel could kill it for its memory: %s; %sfree memory, or raise the limit of the control group%s"
               .formatted(
                   failure.pid(),
                   obstacle.get(),
-                  pool.isEmpty() ? "" : "the pool cannot be used (" + pool + "); "),
+                  pool.isEmpty() ? "" : "the pool cannot be used (" + pool + "); ",
+                  shortage.isPresent() ? "" : option),
           failure);
     }
   }

@@ -39,6 +39,8 @@ final class SaveMemory implements AutoCloseable {
    */
   private static final long BESIDE = 64L << 20;
 
+  private static final String FILES = "GpuCheckpoints.Builder.hostMemory";
+
   private final EngineContext context;
   private final Map<TrackedProcess, PreparedMemory> prepared = new HashMap<>();
   private final HostMemoryPool.Copies copies;
@@ -95,12 +97,20 @@ final class SaveMemory implements AutoCloseable {
     held.forEach(
         (process, bytes) -> {
           boolean isPrepared = prepared.containsKey(process);
-          AddressSpaceCheck.require(process.pid(), bytes, isPrepared, failure);
+          AddressSpaceCheck.require(process.pid(), bytes, isPrepared, option(bytes), failure);
           if (!isPrepared || isUnhookable(process.identity, bytes)) {
             own.put(process.identity, bytes);
           }
         });
-    HostMemoryCheck.require(own, missing, failure);
+    long least = own.values().stream().mapToLong(Long::longValue).min().orElse(1);
+    HostMemoryCheck.require(own, missing, option(least), failure);
+  }
+
+  /** Returns the option that would let the driver save into files of the pool, or empty. */
+  private String option(long bytes) {
+    return context.driverHook() && !context.hostMemory().isUsed() && DividedCopy.isWorthwhile(bytes)
+        ? ", or keep the GPU memory in files (" + FILES + ")"
+        : "";
   }
 
   /** A hook is looked for only if it matters, since that takes milliseconds. */
@@ -151,8 +161,9 @@ final class SaveMemory implements AutoCloseable {
           saved.clear();
           Failure failure = member.failure(null, ProcessState.LOCKED);
           long bytes = process.held().bytes();
-          AddressSpaceCheck.require(process.pid(), bytes, false, failure);
-          HostMemoryCheck.require(Map.of(process.identity, bytes), missing, failure);
+          // Here the memory files could not be used, if there were any.
+          AddressSpaceCheck.require(process.pid(), bytes, false, "", failure);
+          HostMemoryCheck.require(Map.of(process.identity, bytes), missing, "", failure);
           checkpoint.run();
         };
     String note =

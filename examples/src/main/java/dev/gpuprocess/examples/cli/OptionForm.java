@@ -23,6 +23,7 @@ final class OptionForm {
           "ResumeOptions.waitForMemory", "--wait-for-memory",
           "ResumeOptions.gpus", "--gpus",
           "GpuCheckpoints.Builder.allowPolls(true)", "--allow-polls",
+          "GpuCheckpoints.Builder.hostMemory", "--save-files",
           "GpuProcess.launch", "gpuprocess launch",
           "GpuCheckpoints.recover()", "gpuprocess recover");
 
