@@ -302,10 +302,14 @@ class PreflightTest {
       String held = hold(idle, "unix-to " + name);
       External socket = External.unixSocket(inode(idle, held));
       String option = "CriuOptions.set(\"external=unix[%d]\")".formatted(inode(idle, held));
-      // Not accepted yet: CRIU would dump it, and restore it connected to nothing.
-      List<Finding> waiting = preflight(idle, backup().build());
-      assertEquals(1, waiting.size(), waiting::toString);
-      assertEquals(option, Objects.requireNonNull(waiting.get(0).resource()).option());
+      // Not accepted yet: CRIU would dump it, and could not restore it.
+      for (DumpOptions options :
+          List.of(backup().build(), backup().criu(c -> c.external(socket)).build())) {
+        List<Finding> waiting = preflight(idle, options);
+        assertEquals(1, waiting.size(), waiting::toString);
+        assertNull(Objects.requireNonNull(waiting.get(0).resource()).option());
+        assertTrue(waiting.get(0).cure().contains("has accepted it"), waiting::toString);
+      }
       try (SocketChannel accepted = server.accept()) {
         assertTrue(accepted.isConnected());
         assertEquals(option, problem(idle, backup().build(), "External socket").option());

@@ -149,7 +149,7 @@ final class SocketCheck {
     Map<Held, UnixSocket> suspects = new LinkedHashMap<>();
     for (Held each : held) {
       UnixSocket socket = unix.get(each.inode());
-      if (socket != null && !isAllowed(socket, unix) && leadsOutside(socket, inside, unix)) {
+      if (socket != null && leadsOutside(socket, inside, unix) && !isAllowed(socket, unix)) {
         suspects.put(each, socket);
       }
     }
@@ -180,7 +180,12 @@ final class SocketCheck {
                 each -> each.waiting().contains(socket.inode()) && !inside.contains(each.inode()));
   }
 
+  /** A restore cannot connect a socket again whose other end was not accepted at the dump. */
   private boolean isAllowed(UnixSocket socket, Map<Long, UnixSocket> unix) {
+    return socket.peer() != 0 && isExternal(socket, unix);
+  }
+
+  private boolean isExternal(UnixSocket socket, Map<Long, UnixSocket> unix) {
     return options.criu().get(CriuSwitch.EXTERNAL).contains(External.unixSocket(socket.inode()))
         || (options.criu().has(CriuSwitch.EXT_UNIX_SK) && sendsToName(socket, unix));
   }
@@ -192,14 +197,25 @@ final class SocketCheck {
   }
 
   private void report(ResourceRef place, UnixSocket socket, Map<Long, UnixSocket> unix) {
-    String holder =
-        socket.peer() == 0 ? "" : Outsiders.holder("socket:[" + socket.peer() + "]", tree);
+    String name =
+        "unix %s socket %s"
+            .formatted(socket.isDatagram() ? "datagram" : "stream", socket.name())
+            .strip();
+    if (socket.peer() == 0) {
+      findings.problem(
+          Kind.UNIX_SOCKET,
+          place,
+          name,
+          "is connected to a listener outside of this tree that has not accepted it, and a restore"
+              + " cannot connect it again",
+          "try again when the listener has accepted it, or end the listener");
+      return;
+    }
+    String holder = Outsiders.holder("socket:[" + socket.peer() + "]", tree);
     findings.needs(
         Kind.UNIX_SOCKET,
         place,
-        "unix %s socket %s"
-            .formatted(socket.isDatagram() ? "datagram" : "stream", socket.name())
-            .strip(),
+        name,
         "is connected to " + (holder.isEmpty() ? "a process" : holder) + " outside of this tree",
         sendsToName(socket, unix)
             ? "ext-unix-sk"
