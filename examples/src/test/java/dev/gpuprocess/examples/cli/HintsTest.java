@@ -6,8 +6,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.contract.MemoryGroup;
 import dev.gpuprocess.contract.RequiresRoot;
-import dev.gpuprocess.fixtures.Command;
 import dev.gpuprocess.fixtures.Pattern;
+import dev.gpuprocess.fixtures.ProgramRun;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.fixtures.SimulatedGpu;
 import java.io.IOException;
@@ -29,7 +29,7 @@ record HintsTest(GpuCheckpoints machine, SimulatedDriver driver) {
         Pattern process = driver.start(Pattern.launch(MIB).notOurChild())) {
       String pid = Long.toString(process.pid());
       if (limit.equals("data")) {
-        Command.of("prlimit", "--pid", pid, "--data=64000000:").succeed();
+        ProgramRun.of("prlimit", "--pid", pid, "--data=64000000:").succeed();
       } else {
         group.add(process.pid());
         group.limit(40L << 20);

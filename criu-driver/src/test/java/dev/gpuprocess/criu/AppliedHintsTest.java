@@ -1,0 +1,177 @@
+package dev.gpuprocess.criu;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assumptions.assumeFalse;
+
+import dev.gpuprocess.GpuCheckpoints;
+import dev.gpuprocess.ProcessImage;
+import dev.gpuprocess.error.CriuException;
+import dev.gpuprocess.fixtures.Counter;
+import dev.gpuprocess.fixtures.SimulatedDriver;
+import dev.gpuprocess.fixtures.Workload;
+import dev.gpuprocess.internal.proc.ProcFs;
+import dev.gpuprocess.options.CriuOptions;
+import dev.gpuprocess.report.ProcessIdentity;
+import dev.gpuprocess.spi.RestoreReport;
+import java.io.IOException;
+import java.net.StandardProtocolFamily;
+import java.net.UnixDomainSocketAddress;
+import java.nio.channels.ServerSocketChannel;
+import java.nio.channels.SocketChannel;
+import java.nio.file.Path;
+import java.util.LinkedHashSet;
+import java.util.Optional;
+import java.util.Set;
+import java.util.function.Supplier;
+import java.util.regex.Pattern;
+import java.util.stream.Collectors;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/** The options that a refusal names, set as they are written, let the same verb succeed. */
+@Tag("slow")
+class AppliedHintsTest {
+
+  private static final Pattern OPTION = Pattern.compile("CriuOptions\\.set\\(\"([^\"]+)\"\\)");
+
+  @TempDir Path directory;
+
+  /** The options that refusals have named, in the order in which they did. */
+  private final Set<String> options = new LinkedHashSet<>();
+
+  private int attempts;
+
+  @BeforeEach
+  void find() {
+    RealCriu.assume();
+  }
+
+  private void set(CriuOptions.Builder builder) {
+    options.forEach(builder::set);
+  }
+
+  /** Repeats a verb, each time with the options that its refusal names, until it succeeds. */
+  private <T> T cured(Supplier<T> verb) {
+    while (true) {
+      attempts++;
+      try {
+        return verb.get();
+      } catch (CriuException refused) {
+        Set<String> named =
+            OPTION
+                .matcher(String.valueOf(refused.getMessage()))
+                .results()
+                .map(found -> found.group(1))
+                .collect(Collectors.toCollection(LinkedHashSet::new));
+        assertTrue(options.addAll(named), () -> "it names no other option: " + refused);
+      }
+    }
+  }
+
+  private String file() {
+    return directory.resolve("file").toString();
+  }
+
+  private void hold(Workload workload, String what) {
+    String held = workload.ask(what.replace("FILE", file()));
+    assumeFalse(held.startsWith("error"), () -> what + ": " + held);
+  }
+
+  /** The image remembers the options, so the restore needs none. */
+  @ParameterizedTest
+  @ValueSource(
+      strings = {
+        "lock FILE",
+        "flock FILE",
+        "tcp",
+        "tcp-pending",
+        "deleted FILE 3000000",
+        "renamed FILE",
+        "unix-send FILE",
+        "unix-to FILE"
+      })
+  void refusalOfADump(String what) throws IOException {
+    options.add("ghost-limit=1000000");
+    try (SimulatedDriver machine = SimulatedDriver.builder().memory(1L << 30).create();
+        Counter counter = Counter.start(machine);
+        Workload outside = Workload.idle();
+        ServerSocketChannel server = ServerSocketChannel.open(StandardProtocolFamily.UNIX)) {
+      if (what.startsWith("unix-send")) {
+        hold(outside, "unix-bind FILE");
+      } else if (what.startsWith("unix-to")) {
+        server.bind(UnixDomainSocketAddress.of(file()));
+      }
+      hold(counter, what);
+      Optional<SocketChannel> accepted =
+          what.startsWith("unix-to") ? Optional.of(server.accept()) : Optional.empty();
+      GpuCheckpoints checkpoints =
+          GpuCheckpoints.builder()
+              .cuda(machine.directory())
+              .stateDirectory(machine.stateDirectory())
+              .build();
+      ProcessImage image =
+          cured(
+              () ->
+                  checkpoints.toBuilder()
+                      .criuOptions(criuOptions())
+                      .build()
+                      .process(counter.pid())
+                      .dump(directory.resolve("image")));
+      assertNotEquals(1, attempts, "nothing was refused");
+      ProcessImage opened = checkpoints.open(image.directory());
+      opened.restore().resume();
+      assertEquals(101, counter.increment());
+      if (accepted.isPresent()) {
+        accepted.get().close();
+        server.accept().close(); // the restored process is connected again
+      }
+    }
+  }
+
+  private CriuOptions criuOptions() {
+    CriuOptions.Builder builder = CriuOptions.builder();
+    set(builder);
+    return builder.build();
+  }
+
+  /** Without the preflight, and for images whose options are not known. */
+  @ParameterizedTest
+  @ValueSource(
+      strings = {"lock FILE", "tcp", "deleted FILE 3000000", "renamed FILE", "unix-send FILE"})
+  void errorOfCriu(String what) {
+    options.add("ghost-limit=1000000");
+    RpcCriuDriver criu = new RpcCriuDriver();
+    try (Workload outside = Workload.idle();
+        Workload idle = Workload.idle()) {
+      if (what.startsWith("unix-send")) {
+        hold(outside, "unix-bind FILE");
+      }
+      hold(idle, what);
+      ProcessIdentity identity = ProcessIdentity.of(idle.pid()).orElseThrow();
+      DumpDirectories site = cured(() -> dumped(criu, identity));
+      assertNotEquals(1, attempts, "CRIU has refused nothing");
+      options.clear();
+      RestoreReport restored = cured(() -> restored(site, identity.pid()));
+      assertEquals(idle.pid(), restored.process().pid());
+      assertFalse(idle.ask("nothing").startsWith("error"));
+    }
+  }
+
+  private DumpDirectories dumped(RpcCriuDriver criu, ProcessIdentity process) {
+    DumpDirectories site = DumpDirectories.in(directory.resolve("site" + attempts), criu);
+    site.dump(process, DumpDirectories.dump().criu(this::set).build());
+    return site;
+  }
+
+  /** A parent may reap late what a dump, or a restore that failed, has left. */
+  private RestoreReport restored(DumpDirectories site, int pid) {
+    dev.gpuprocess.contract.Workload.await(() -> ProcFs.stat(pid).isEmpty(), "the pid to be free");
+    return site.restore(pid, DumpDirectories.shellJob().criu(this::set).build());
+  }
+}
