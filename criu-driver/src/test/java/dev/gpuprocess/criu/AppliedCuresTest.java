@@ -168,7 +168,7 @@ class AppliedCuresTest {
   void stoppedProcess_isContinued() {
     Workload tree = Workload.of("sh", "-c", "sleep 1000 & kill -STOP $!; wait");
     try {
-      String command = found("kill -CONT \\d+", cure(tree)).group();
+      String command = found("kill -CONT \\d+", cure(tree.identity())).group();
       ProgramRun.of(command.split(" ")).succeed();
       Workload.await(
           () ->

@@ -3,6 +3,7 @@ package dev.gpuprocess.criu;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assumptions.assumeFalse;
 
@@ -14,15 +15,20 @@ import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.fixtures.Workload;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.options.CriuOptions;
+import dev.gpuprocess.options.RestoreOptions;
 import dev.gpuprocess.report.ProcessIdentity;
 import dev.gpuprocess.spi.RestoreReport;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.net.StandardProtocolFamily;
 import java.net.UnixDomainSocketAddress;
 import java.nio.channels.ServerSocketChannel;
 import java.nio.channels.SocketChannel;
+import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.LinkedHashSet;
+import java.util.List;
 import java.util.Optional;
 import java.util.Set;
 import java.util.function.Supplier;
@@ -30,6 +36,7 @@ import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -116,13 +123,7 @@ class AppliedHintsTest {
               .stateDirectory(machine.stateDirectory())
               .build();
       ProcessImage image =
-          cured(
-              () ->
-                  checkpoints.toBuilder()
-                      .criuOptions(criuOptions())
-                      .build()
-                      .process(counter.pid())
-                      .dump(directory.resolve("image")));
+          cured(() -> with(checkpoints).process(counter.pid()).dump(directory.resolve("image")));
       assertNotEquals(1, attempts, "nothing was refused");
       ProcessImage opened = checkpoints.open(image.directory());
       opened.restore().resume();
@@ -134,10 +135,10 @@ class AppliedHintsTest {
     }
   }
 
-  private CriuOptions criuOptions() {
+  private GpuCheckpoints with(GpuCheckpoints checkpoints) {
     CriuOptions.Builder builder = CriuOptions.builder();
     set(builder);
-    return builder.build();
+    return checkpoints.toBuilder().criuOptions(builder.build()).build();
   }
 
   /** Without the preflight, and for images whose options are not known. */
@@ -172,6 +173,91 @@ class AppliedHintsTest {
   /** A parent may reap late what a dump, or a restore that failed, has left. */
   private RestoreReport restored(DumpDirectories site, int pid) {
     dev.gpuprocess.contract.Workload.await(() -> ProcFs.stat(pid).isEmpty(), "the pid to be free");
-    return site.restore(pid, DumpDirectories.shellJob().criu(this::set).build());
+    return site.restore(
+        pid, RestoreOptions.builder().criu(this::set).deadline(DumpDirectories.PATIENCE).build());
+  }
+
+  @Test
+  void fileThatHasChanged_isPutBack() throws IOException {
+    Path file = Files.writeString(directory.resolve("file"), "1234");
+    RpcCriuDriver criu = new RpcCriuDriver();
+    try (Workload idle = Workload.idle()) {
+      hold(idle, "open FILE");
+      ProcessIdentity identity = ProcessIdentity.of(idle.pid()).orElseThrow();
+      DumpDirectories site = dumped(criu, identity);
+      Files.writeString(file, "123");
+      CriuException refused =
+          assertThrows(CriuException.class, () -> restored(site, identity.pid()));
+      assertTrue(
+          String.valueOf(refused.getMessage()).contains("put the old version back"),
+          refused::toString);
+      Files.writeString(file, "1234");
+      RestoreReport unused = restored(site, identity.pid());
+      assertFalse(idle.ask("nothing").startsWith("error"));
+    }
+  }
+
+  /** A limit of open files, as of a service, is that of CRIU too. */
+  @Test
+  void limitOfOpenFiles_isRaised() {
+    String limited = "#!/bin/sh\nulimit -n 64\nexec %s \"$@\"\n";
+    Path poor =
+        FakeCriu.write(
+            directory.resolve("poor").resolve("criu"),
+            limited.formatted(RealCriu.command().get(0)));
+    try (Workload idle = Workload.idle()) {
+      ProcessIdentity identity = ProcessIdentity.of(idle.pid()).orElseThrow();
+      DumpDirectories site = dumped(new RpcCriuDriver(), identity);
+      CriuException refused =
+          assertThrows(
+              CriuException.class,
+              () -> restored(site.with(new RpcCriuDriver(poor)), identity.pid()));
+      assertTrue(
+          String.valueOf(refused.getMessage()).contains("raise the hard limit of the JVM"),
+          refused::toString);
+      RestoreReport unused = restored(site, identity.pid());
+      assertFalse(idle.ask("nothing").startsWith("error"));
+    }
+  }
+
+  /** As of a program whose output another one reads. */
+  @Test
+  void pipeToAnotherProcess_isReplaced() throws IOException {
+    List<Process> started = new ArrayList<>();
+    try (SimulatedDriver machine = SimulatedDriver.builder().memory(1L << 30).create();
+        Counter counter =
+            machine.start(
+                Counter.launch(1),
+                (command, environment) -> {
+                  ProcessBuilder builder = new ProcessBuilder("setsid");
+                  builder.command().addAll(command);
+                  builder.environment().putAll(environment);
+                  builder.redirectInput(Path.of("/dev/null").toFile());
+                  builder.redirectError(ProcessBuilder.Redirect.DISCARD);
+                  started.add(start(builder));
+                  return started.get(0).pid();
+                })) {
+      GpuCheckpoints checkpoints =
+          GpuCheckpoints.builder()
+              .cuda(machine.directory())
+              .stateDirectory(machine.stateDirectory())
+              .build();
+      ProcessImage image =
+          cured(() -> with(checkpoints).process(counter.pid()).dump(directory.resolve("image")));
+      assertEquals(2, options.size(), options::toString);
+      assertTrue(options.stream().anyMatch(each -> each.endsWith("=/dev/null")));
+      with(checkpoints).open(image.directory()).restore().resume();
+      assertEquals(101, counter.increment());
+    } finally {
+      started.forEach(Process::destroyForcibly);
+    }
+  }
+
+  private static Process start(ProcessBuilder builder) {
+    try {
+      return builder.start();
+    } catch (IOException e) {
+      throw new UncheckedIOException(e);
+    }
   }
 }

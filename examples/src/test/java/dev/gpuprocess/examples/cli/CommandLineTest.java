@@ -96,7 +96,8 @@ class CommandLineTest {
 
   @Test
   void printsTheSameValuesAsJson(GpuCheckpoints machine, Counter counter) {
-    var suspended = json(machine, "suspend", counter.pid()).getAsJsonObject();
+    var suspended =
+        json(machine, "suspend", counter.pid(), "--label", "of a table").getAsJsonObject();
     assertEquals("running", suspended.get("before").getAsString());
     assertEquals("checkpointed", suspended.get("after").getAsString());
     assertTrue(suspended.get("bytes").getAsLong() >= 16 << 20, suspended::toString);
@@ -114,6 +115,8 @@ class CommandLineTest {
     String table = done(machine, "ps").out();
     assertTrue(table.startsWith("PID "), table);
     assertTrue(table.contains("checkpointed"), table);
+    assertTrue(table.lines().findFirst().orElse("").contains("LABEL"), table);
+    assertTrue(table.contains("of a table"), table);
     assertTrue(json(machine, "recover").isJsonArray());
   }
 

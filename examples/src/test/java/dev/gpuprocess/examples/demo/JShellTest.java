@@ -11,16 +11,19 @@ import dev.gpuprocess.fixtures.SimulatedDriver;
 import java.io.IOException;
 import java.lang.module.ModuleDescriptor;
 import java.lang.module.ModuleFinder;
+import java.lang.reflect.Modifier;
 import java.net.URISyntaxException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.concurrent.TimeUnit;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -38,6 +41,20 @@ class JShellTest {
   /** The JVM of JShell may log that it made a directory for its preferences. */
   private static final Pattern EXPECTED =
       Pattern.compile("Step\\[.*|main job: 101 -> 102|.* java\\.util\\.prefs\\..*|INFO: .*");
+
+  /** What JShell imports by default. */
+  private static final List<String> JSHELL =
+      List.of(
+          "java.io",
+          "java.math",
+          "java.net",
+          "java.nio.file",
+          "java.util",
+          "java.util.concurrent",
+          "java.util.function",
+          "java.util.prefs",
+          "java.util.regex",
+          "java.util.stream");
 
   @TempDir Path directory;
 
@@ -116,6 +133,60 @@ class JShellTest {
             .map(line -> line.substring(IMPORT.length(), line.lastIndexOf('.')))
             .collect(Collectors.toCollection(TreeSet::new));
     assertEquals(exported, imported);
+  }
+
+  /** Otherwise a line with such a name is refused as ambiguous. */
+  @Test
+  void namesThatJShellImportsTooAreImportedOneByOne() throws IOException {
+    List<String> lines = Files.readAllLines(SCRIPTS.resolve("startup.jsh"));
+    List<String> others = new ArrayList<>(JSHELL);
+    lines.stream()
+        .filter(line -> line.matches("import java[.].*[.][*]"))
+        .forEach(line -> others.add(line.substring(IMPORT.length(), line.length() - 2)));
+    Set<String> missing = new TreeSet<>();
+    Set<String> ambiguous = new TreeSet<>();
+    for (String line : lines) {
+      if (!line.matches("import dev[.]gpuprocess[.].*[.][*]")) {
+        continue;
+      }
+      String own = line.substring(IMPORT.length(), line.length() - 2);
+      for (String name : publicClasses(own)) {
+        if (others.stream().anyMatch(other -> isPublic(other + "." + name))) {
+          ambiguous.add(name);
+          if (!lines.contains(IMPORT + own + "." + name)) {
+            missing.add(own + "." + name);
+          }
+        }
+      }
+    }
+    assertTrue(ambiguous.contains("Pattern"), ambiguous::toString);
+    assertEquals(Set.of(), missing);
+  }
+
+  private static List<String> publicClasses(String name) throws IOException {
+    List<String> classes = new ArrayList<>();
+    for (String module : List.of("cuda-checkpoint-api", "criu-driver", "src-test-fixtures")) {
+      Path sources = SCRIPTS.resolve("../../../..").resolve(module).resolve("src/main/java");
+      Path directory = sources.resolve(name.replace('.', '/'));
+      if (Files.isDirectory(directory)) {
+        try (Stream<Path> files = Files.list(directory)) {
+          files
+              .map(file -> file.getFileName().toString().replace(".java", ""))
+              .filter(each -> isPublic(name + "." + each))
+              .forEach(classes::add);
+        }
+      }
+    }
+    return classes;
+  }
+
+  private static boolean isPublic(String name) {
+    try {
+      ClassLoader loader = JShellTest.class.getClassLoader();
+      return Modifier.isPublic(Class.forName(name, false, loader).getModifiers());
+    } catch (ClassNotFoundException none) {
+      return false;
+    }
   }
 
   /** Returns the packages that the module of a class exports without a target. */
