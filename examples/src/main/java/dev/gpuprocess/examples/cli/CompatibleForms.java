@@ -304,11 +304,11 @@ final class CompatibleForms {
       return DONE;
     }
     long began = System.nanoTime();
-    if (given.checkpoint) {
+    int code = given.buffersOnly ? DONE : crClientToggle(given.pid, given.checkpoint);
+    if (code == DONE && given.checkpoint) {
       out.println("Dump signal sent.");
       out.println("Dumping done.");
     }
-    int code = given.buffersOnly ? DONE : crClientToggle(given.pid, given.checkpoint);
     if (code == DONE) {
       out.printf(
           Locale.ROOT,

@@ -99,5 +99,8 @@ class CompatibleFormsTest {
     assertTrue(restored.out().endsWith("Restoring done\n"), restored::toString);
     assertEquals(101, counter.increment());
     assertEquals(1, Call.as(name, machine, "-c", "-r", "-p", pid).code());
+    Call gone = Call.as(name, machine, "-c", "-p", 999_999_999);
+    assertEquals("", gone.out(), gone::toString);
+    assertEquals(1, gone.code(), gone::toString);
   }
 }
