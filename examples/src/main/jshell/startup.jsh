@@ -8,6 +8,7 @@ import dev.gpuprocess.fixtures.Counter
 import dev.gpuprocess.fixtures.Pattern
 import dev.gpuprocess.image.*
 import dev.gpuprocess.options.*
+import dev.gpuprocess.slot.*
 import dev.gpuprocess.spi.*
 import java.nio.file.*
 import java.time.*
