@@ -20,13 +20,13 @@ public final class FileWriters {
   private static final int SIGURG = 23;
 
   /** The kernel closes files of unmapped memory, and of children that start, a little later. */
-  private static final Duration CLOSING = Duration.ofSeconds(2);
+  private static final Duration CLOSING = Duration.ofSeconds(5);
 
   private FileWriters() {}
 
   /**
    * Returns whether no process can write to a file without opening it, for which it needs
-   * permission. Waits up to two seconds for writers that are closing it.
+   * permission. Waits up to five seconds for writers that are closing it.
    *
    * @param file whose owner is the user of this JVM
    * @return false also if the file system has no leases
