@@ -160,6 +160,9 @@ class RestorableTreeTest {
       Workload.await(() -> hasStoppedProcess(member) && hasStoppedProcess(leader), "the stops");
       assertEquals(1, problemsOfStops(member), () -> problems(member).toString());
       assertEquals(0, problemsOfStops(leader), () -> problems(leader).toString());
+      // A process that is stopped after the preflight is in the images.
+      String text = String.valueOf(refusedDump(member).getMessage());
+      assertTrue(text.contains("a stopped process in the group of a root"), text);
     } finally {
       endAll(member);
       endAll(leader);

@@ -1,6 +1,7 @@
 package dev.gpuprocess.criu.internal.images;
 
 import dev.gpuprocess.criu.internal.images.ImageFileReader.Kind;
+import dev.gpuprocess.criu.proto.Images.core_entry;
 import dev.gpuprocess.criu.proto.Images.inventory_entry;
 import dev.gpuprocess.criu.proto.Images.mm_entry;
 import dev.gpuprocess.criu.proto.Images.pstree_entry;
@@ -11,14 +12,22 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Finds what CRIU wrote and cannot restore: a user namespace of a root that is not a container with
  * mounts and pids of its own, a mount or network namespace of a child whose root has none of its
- * own, and an executed memfd. The preflight finds the same in {@code /proc}, as far as this user
- * may read it there.
+ * own, an executed memfd, and a stopped process in the group of a root that does not lead its
+ * session. The preflight finds the same in {@code /proc}, as far as this user may read it there,
+ * and as long as no process changes.
  */
 public final class RestoreObstacles {
+
+  private static final Logger LOG = LoggerFactory.getLogger(RestoreObstacles.class);
+
+  /** The state of a task that a signal has stopped. */
+  private static final int STOPPED = 3;
 
   private final Path images;
   private final task_kobj_ids_entry criu;
@@ -48,6 +57,7 @@ public final class RestoreObstacles {
   private void look() throws IOException {
     FileTable files = new FileTable(images);
     task_kobj_ids_entry root = null;
+    pstree_entry first = null;
     for (pstree_entry entry :
         ImageFileReader.all(images.resolve("pstree.img"), Kind.PSTREE, pstree_entry.parser())) {
       int pid = entry.getPid();
@@ -57,11 +67,13 @@ public final class RestoreObstacles {
         continue; // a zombie
       }
       task_kobj_ids_entry ids = ImageFileReader.only(file, Kind.IDS, task_kobj_ids_entry.parser());
-      if (root == null) {
+      if (root == null || first == null) {
         root = ids;
+        first = entry;
         lookAtRoot(pid, ids);
       }
       lookAtChild(pid, ids, root);
+      lookAtState(entry, first);
       int program = ImageFileReader.only(memory, Kind.MM, mm_entry.parser()).getExeFileId();
       if (!files.hasFile(program)) {
         add(pid, "program", "a program without a file, such as a memfd");
@@ -83,6 +95,23 @@ public final class RestoreObstacles {
     }
     if (ids.getNetNsId() != root.getNetNsId() && root.getNetNsId() == criu.getNetNsId()) {
       add(pid, "namespace net", "a network namespace that the root does not share");
+    }
+  }
+
+  /** The kernel sends SIGHUP to the group of such a root when CRIU exits after a restore. */
+  private void lookAtState(pstree_entry task, pstree_entry root) throws IOException {
+    Path file = images.resolve("core-" + task.getPid() + ".img");
+    core_entry core = ImageFileReader.only(file, Kind.CORE, core_entry.parser());
+    if (core.getTc().getTaskState() != STOPPED) {
+      return;
+    }
+    if (root.getSid() != root.getPid() && task.getPgid() == root.getPgid()) {
+      add(
+          task.getPid(),
+          "process group " + task.getPgid(),
+          "a stopped process in the group of a root that does not lead its session");
+    } else {
+      LOG.warn("process {} is stopped (SIGSTOP) in the image, and is restored so", task.getPid());
     }
   }
 
