@@ -35,6 +35,8 @@ for program in counter pattern job idle simctl; do
   [ $program = simctl ] && helpers=""
   gcc $flags -o "$out/$program" workloads/$program.main.c $helpers -ldl -lpthread
 done
+gcc $flags -o "$out/hostile" workloads/hostile.main.c workloads/udp.c workloads/holds.c workloads/cuda.c workloads/pattern.c \
+  -ldl -lpthread
 gcc $flags -o "$out/captive" workloads/captive.main.c -lpthread
 gcc $flags -o "$out/holder" workloads/holder.main.c workloads/udp.c workloads/holds.c workloads/churn.c \
   -lpthread

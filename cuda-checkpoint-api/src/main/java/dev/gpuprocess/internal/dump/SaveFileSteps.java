@@ -194,7 +194,10 @@ final class SaveFileSteps {
           ranges.stream().mapToLong(AddressRange::bytes).sum(),
           () -> {
             try {
-              OwnMemory.give(target.identity, ranges);
+              OwnMemory.give(
+                  target.identity,
+                  ranges,
+                  WorkLimit.copying(target.pid(), options.deadline(), () -> false));
               mapped.forEach(each -> HeldFiles.release(each.file()));
             } catch (IOException | UntraceableException e) {
               throw unsupported(why + "; " + e.getMessage(), e);

@@ -15,6 +15,7 @@ import dev.gpuprocess.internal.remote.RemoteThread;
 import dev.gpuprocess.internal.remote.RestoreThread;
 import dev.gpuprocess.internal.remote.SystemCall;
 import dev.gpuprocess.internal.remote.UntraceableException;
+import dev.gpuprocess.internal.target.BoundedReading;
 import dev.gpuprocess.internal.target.MappedLibrary;
 import dev.gpuprocess.internal.target.TargetMemory;
 import dev.gpuprocess.internal.time.Polling;
@@ -146,7 +147,11 @@ public final class DriverHook {
     }
   }
 
-  private boolean isSet() throws NativeCallException {
+  private boolean isSet() throws IOException {
+    return BoundedReading.run(process, this::isPointedOrMapped);
+  }
+
+  private boolean isPointedOrMapped() throws NativeCallException {
     for (ReplacedSlot each : pages.slots()) {
       if (each.points(pages.memory(), true)) {
         return true;
@@ -156,9 +161,9 @@ public final class DriverHook {
   }
 
   /** Finds the hook whose pages are in a process, set or not. */
-  private static Optional<DriverHook> in(ProcessIdentity process) {
+  private static Optional<DriverHook> in(ProcessIdentity process) throws IOException {
     ProcessMemory memory = new ProcessMemory(ProcFs.anyThread(process.pid()));
-    return HookPages.in(memory, ProcFs.memory(process.pid()))
+    return BoundedReading.run(process, () -> HookPages.in(memory, ProcFs.memory(process.pid())))
         .map(pages -> new DriverHook(process, pages));
   }
 
@@ -177,6 +182,10 @@ public final class DriverHook {
      * @throws IOException if its libcuda is of an unknown kind
      */
     static Place in(ProcessIdentity process) throws IOException {
+      return BoundedReading.run(process, () -> read(process));
+    }
+
+    private static Place read(ProcessIdentity process) throws IOException {
       ProcessMemory memory = new ProcessMemory(ProcFs.anyThread(process.pid()));
       List<Mapping> mappings = ProcFs.memory(process.pid());
       List<MappedLibrary.Import> imports = imports(process, mappings);
@@ -243,8 +252,8 @@ public final class DriverHook {
   }
 
   /** Returns what the driver has done with the hook so far. */
-  public Work work() throws NativeCallException {
-    return pages.work();
+  public Work work() throws IOException {
+    return BoundedReading.run(process, pages::work);
   }
 
   /**
@@ -254,7 +263,7 @@ public final class DriverHook {
    * @throws IOException if a call failed
    */
   public void remove() throws UntraceableException, IOException {
-    Set<Integer> ending = pages.threads();
+    Set<Integer> ending = BoundedReading.run(process, pages::threads);
     RemoteCalls.borrow(
         process,
         BORROWING,

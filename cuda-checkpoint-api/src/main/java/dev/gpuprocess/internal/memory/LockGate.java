@@ -12,6 +12,8 @@ import dev.gpuprocess.internal.remote.StoreRoutine;
 import dev.gpuprocess.internal.remote.SystemCall;
 import dev.gpuprocess.internal.remote.UntraceableException;
 import dev.gpuprocess.internal.remote.UntraceableException.Reason;
+import dev.gpuprocess.internal.target.BoundedReading;
+import dev.gpuprocess.internal.target.HeldReadingException;
 import dev.gpuprocess.internal.target.TargetMemory;
 import dev.gpuprocess.internal.target.UnknownKindException;
 import dev.gpuprocess.report.ProcessIdentity;
@@ -24,6 +26,7 @@ import java.util.List;
 import java.util.Optional;
 import java.util.OptionalLong;
 import java.util.Set;
+import java.util.stream.Stream;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -145,20 +148,68 @@ public final class LockGate {
   public static Optional<String> obstacle(ProcessIdentity process) {
     try {
       return new LockGate(process).obstacle();
+    } catch (HeldReadingException e) {
+      return Optional.of(String.valueOf(e.getMessage()));
     } catch (IOException | ProcessUnreadableException e) {
       LOG.debug("whether process {} polls is not known", process.pid(), e);
       return Optional.empty();
     }
   }
 
+  /**
+   * A libcuda of the process, and what of a gate is there.
+   *
+   * @param slots of the functions to gate; empty if they are of an unknown kind
+   * @param page of an earlier gate; empty for none
+   * @param isUntouched whether all slots point to the library itself
+   * @param isSet whether all slots point to the page
+   */
+  private record Found(
+      DriverLibrary library,
+      List<DriverLibrary.Slot> slots,
+      OptionalLong cuInit,
+      Optional<GatePage> page,
+      boolean isUntouched,
+      boolean isSet) {
+
+    boolean isKnown() {
+      return page.isPresent() || (!slots.isEmpty() && cuInit.isPresent() && isUntouched);
+    }
+  }
+
+  private List<Mapping> mappings() throws IOException {
+    return BoundedReading.run(process, () -> ProcFs.memory(process.pid()));
+  }
+
+  private List<Found> find(List<Mapping> mappings) throws IOException {
+    return BoundedReading.run(
+        process,
+        () -> {
+          List<Found> all = new ArrayList<>();
+          for (DriverLibrary each : DriverLibrary.in(TargetMemory.of(process.pid()), mappings)) {
+            List<DriverLibrary.Slot> slots = slots(each);
+            Optional<GatePage> page = page(mappings, slots);
+            all.add(
+                new Found(
+                    each,
+                    slots,
+                    each.function("cuInit"),
+                    page,
+                    areUntouched(each, slots),
+                    page.isPresent() && isPointed(page.get(), true)));
+          }
+          return all;
+        });
+  }
+
   private Optional<String> obstacle() throws IOException {
-    List<Mapping> mappings = ProcFs.memory(process.pid());
-    List<DriverLibrary> libraries = DriverLibrary.in(TargetMemory.of(process.pid()), mappings);
+    List<Mapping> mappings = mappings();
+    List<Found> libraries = find(mappings);
     if (libraries.isEmpty()) {
       return Optional.empty();
     }
     try {
-      if (mayBeSet(mappings, libraries)) {
+      if (mayBeSet(libraries)) {
         return Optional.empty();
       }
     } catch (UntraceableException e) {
@@ -180,31 +231,30 @@ public final class LockGate {
     return seen(libraries, UNKNOWN + ": end that tool, or use a driver that this library knows");
   }
 
-  private Optional<String> seen(List<DriverLibrary> libraries, String why) throws IOException {
-    return new PollingThreads(process, memory, libraries, FUNCTIONS).areSeen()
-        ? Optional.of(why)
-        : Optional.empty();
+  private Optional<String> seen(List<Found> libraries, String why) throws IOException {
+    List<DriverLibrary> looked = libraries.stream().map(Found::library).toList();
+    boolean areSeen =
+        BoundedReading.run(
+            process, () -> new PollingThreads(process, memory, looked, FUNCTIONS).areSeen());
+    return areSeen ? Optional.of(why) : Optional.empty();
   }
 
   /** Tries it; returns false if the slots are of an unknown kind. */
-  private boolean mayBeSet(List<Mapping> mappings, List<DriverLibrary> libraries)
-      throws UntraceableException, IOException {
-    for (DriverLibrary library : libraries) {
-      List<DriverLibrary.Slot> slots = slots(library);
-      OptionalLong cuInit = library.function("cuInit");
-      Optional<GatePage> there = page(mappings, slots);
-      if (there.isPresent() && isPointed(there.get(), true)) {
-        continue;
-      }
-      if (there.isEmpty()
-          && (slots.isEmpty() || cuInit.isEmpty() || !areUntouched(library, slots))) {
+  private boolean mayBeSet(List<Found> libraries) throws UntraceableException, IOException {
+    for (Found each : libraries) {
+      if (!each.isKnown()) {
         return false;
       }
-      long unused =
-          RemoteCalls.borrow(
-              process,
-              BORROWING,
-              thread -> there.isPresent() ? 0 : map(thread, slots, cuInit.getAsLong()).address());
+      if (!each.isSet()) {
+        long unused =
+            RemoteCalls.borrow(
+                process,
+                BORROWING,
+                thread ->
+                    each.page().isPresent()
+                        ? 0
+                        : map(thread, each.slots(), each.cuInit().getAsLong()).address());
+      }
     }
     return true;
   }
@@ -242,34 +292,38 @@ public final class LockGate {
   }
 
   private Result set() throws UntraceableException, IOException {
-    List<Mapping> mappings = ProcFs.memory(process.pid());
-    List<DriverLibrary> libraries = DriverLibrary.in(TargetMemory.of(process.pid()), mappings);
+    List<Mapping> mappings = mappings();
+    List<Found> libraries = find(mappings);
     List<GatePage> pages = new ArrayList<>();
-    for (DriverLibrary library : libraries) {
-      List<DriverLibrary.Slot> slots = slots(library);
-      OptionalLong cuInit = library.function("cuInit");
-      Optional<GatePage> there = page(mappings, slots);
-      if (there.isPresent()) {
-        point(there.get(), mappings, true);
-        pages.add(there.get());
-      } else if (slots.isEmpty() || cuInit.isEmpty() || !areUntouched(library, slots)) {
+    for (Found each : libraries) {
+      if (!each.isKnown()) {
         return new Result("polls do not wait: " + UNKNOWN, "");
+      }
+      if (each.page().isPresent()) {
+        if (!each.isSet()) {
+          point(each.page().get(), mappings, true);
+        }
+        pages.add(each.page().get());
       } else {
         pages.add(
             RemoteCalls.borrow(
-                process, BORROWING, thread -> create(thread, mappings, slots, cuInit.getAsLong())));
+                process,
+                BORROWING,
+                thread -> create(thread, mappings, each.slots(), each.cuInit().getAsLong())));
       }
     }
     if (pages.isEmpty()) {
       return new Result("", "");
     }
-    List<Integer> inside =
+    CallsUnderWay calls =
         new CallsUnderWay(
-                process,
-                memory,
-                pages,
-                word -> libraries.stream().anyMatch(library -> library.isCode(word)))
-            .await(mappings, LEAVING);
+            process,
+            memory,
+            pages,
+            word -> libraries.stream().anyMatch(each -> each.library().isCode(word)));
+    List<Integer> inside =
+        BoundedReading.run(
+            process, LEAVING.plus(BoundedReading.LIMIT), () -> calls.await(mappings, LEAVING));
     return new Result(
         SET, inside.isEmpty() ? "" : "its threads " + inside + " do not leave their CUDA calls");
   }
@@ -291,14 +345,10 @@ public final class LockGate {
   }
 
   private void remove() throws UntraceableException, IOException {
-    List<Mapping> mappings = ProcFs.memory(process.pid());
-    for (DriverLibrary library : DriverLibrary.in(TargetMemory.of(process.pid()), mappings)) {
-      List<DriverLibrary.Slot> slots = slots(library);
-      if (!areUntouched(library, slots)) {
-        Optional<GatePage> page = page(mappings, slots);
-        if (page.isPresent()) {
-          point(page.get(), mappings, false);
-        }
+    List<Mapping> mappings = mappings();
+    for (Found each : find(mappings)) {
+      if (!each.isUntouched() && each.page().isPresent()) {
+        point(each.page().get(), mappings, false);
       }
     }
   }
@@ -325,7 +375,8 @@ public final class LockGate {
 
   /** Finds the page of an earlier gate, in use or not. */
   private Optional<GatePage> page(List<Mapping> mappings, List<DriverLibrary.Slot> slots) {
-    return HookPages.codePages(mappings).stream()
+    Stream<Long> pointed = slots.stream().map(slot -> slot.target() & -GatePage.BYTES).distinct();
+    return Stream.concat(pointed, HookPages.codePages(mappings).stream())
         .flatMap(page -> GatePage.at(memory, page).stream())
         .filter(page -> page.isFor(slots))
         .findFirst();
@@ -346,23 +397,25 @@ public final class LockGate {
     long address = thread.map(GatePage.BYTES);
     memory.write(address, GatePage.content(address, slots, cuInit));
     thread.call(SystemCall.MPROTECT, address, GatePage.BYTES, READ_EXECUTE);
-    GatePage page = GatePage.at(memory, address).orElseThrow();
+    GatePage page = GatePage.at(memory, address).orElseThrow(this::changed);
     thread.requireAt(StoreRoutine.behindCall(page.storeRoutine()), SystemCall.GETPID);
     return page;
   }
 
+  private IOException changed() {
+    return new IOException("process %s changed the page of its gate".formatted(process.pid()));
+  }
+
   private void point(GatePage page, List<Mapping> mappings, boolean gated)
       throws UntraceableException, IOException {
-    if (!isPointed(page, gated)) {
-      boolean unused =
-          RemoteCalls.borrow(
-              process,
-              BORROWING,
-              thread -> {
-                ReplacedSlot.point(thread, mappings, page.storeRoutine(), page.slots(), gated);
-                return gated;
-              });
-    }
+    boolean unused =
+        RemoteCalls.borrow(
+            process,
+            BORROWING,
+            thread -> {
+              ReplacedSlot.point(thread, mappings, page.storeRoutine(), page.slots(), gated);
+              return gated;
+            });
   }
 
   private boolean isPointed(GatePage page, boolean gated) throws NativeCallException {

@@ -13,6 +13,7 @@ import dev.gpuprocess.internal.remote.RemoteThread;
 import dev.gpuprocess.internal.remote.SystemCall;
 import dev.gpuprocess.internal.remote.UntraceableException;
 import dev.gpuprocess.internal.text.Bytes;
+import dev.gpuprocess.internal.time.WorkLimit;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
 import java.time.Duration;
@@ -45,21 +46,23 @@ public final class OwnMemory {
   /**
    * Replaces the mappings.
    *
-   * @param ranges the mappings of the files
+   * @param ranges the mappings of the files, which may be of any size
+   * @param limit of all of it
    * @throws UntraceableException if no call can be made in the process
    * @throws IOException if the process may not have so much memory, or a copy failed; the other
    *     pieces stay mapped from the files, with the same bytes
    */
-  public static void give(ProcessIdentity process, List<AddressRange> ranges)
+  public static void give(ProcessIdentity process, List<AddressRange> ranges, WorkLimit limit)
       throws IOException, UntraceableException {
     requireRoom(process, ranges.stream().mapToLong(AddressRange::bytes).sum());
     for (AddressRange range : ranges) {
       for (long at = range.start(); at < range.end(); at += PIECE_BYTES) {
+        limit.check();
         AddressRange piece = new AddressRange(at, Math.min(range.end(), at + PIECE_BYTES));
         if (HostMemory.read(HostMemory.FILE).available() < piece.bytes() + SPARE_BYTES) {
           throw new IOException("this machine has too little free memory");
         }
-        RemoteCalls.borrow(process, BORROWING, thread -> replace(thread, process, piece));
+        RemoteCalls.borrow(process, BORROWING, thread -> replace(thread, process, piece, limit));
       }
     }
   }
@@ -74,11 +77,12 @@ public final class OwnMemory {
     }
   }
 
-  private static boolean replace(RemoteThread thread, ProcessIdentity process, AddressRange piece)
+  private static boolean replace(
+      RemoteThread thread, ProcessIdentity process, AddressRange piece, WorkLimit limit)
       throws IOException, UntraceableException {
     long fresh = thread.map(piece.bytes());
     try {
-      copy(new ProcessMemory(ProcFs.anyThread(process.pid())), piece, fresh);
+      copy(new ProcessMemory(ProcFs.anyThread(process.pid())), piece, fresh, limit);
     } catch (IOException | RuntimeException e) {
       thread.unmap(fresh, piece.bytes());
       throw e;
@@ -100,23 +104,26 @@ public final class OwnMemory {
     }
   }
 
-  private static void copy(ProcessMemory memory, AddressRange from, long to) throws IOException {
+  private static void copy(ProcessMemory memory, AddressRange from, long to, WorkLimit limit)
+      throws IOException {
     try (IoExecutor threads = IoExecutor.copying()) {
       List<CompletableFuture<Boolean>> parts = new ArrayList<>();
       for (long done = 0; done < from.bytes(); done += PART_BYTES) {
         long begin = done;
         long end = Math.min(from.bytes(), done + PART_BYTES);
-        parts.add(threads.start(() -> copy(memory, from.start(), to, begin, end)));
+        parts.add(threads.start(() -> copy(memory, from.start(), to, begin, end, limit)));
       }
       List<Boolean> unused = IoExecutor.awaitAll(parts);
     }
   }
 
-  private static boolean copy(ProcessMemory memory, long from, long to, long begin, long end)
+  private static boolean copy(
+      ProcessMemory memory, long from, long to, long begin, long end, WorkLimit limit)
       throws IOException {
     AlignedBuffer buffer = CopyBuffers.SMALL.take();
     try {
       for (long done = begin; done < end; done += buffer.size()) {
+        limit.check();
         int count = (int) Math.min(buffer.size(), end - done);
         memory.readTo(buffer.address(), from + done, count);
         memory.writeFrom(buffer.address(), to + done, count);

@@ -55,6 +55,7 @@ public final class PassedDescriptor implements AutoCloseable {
             "process %s exchanged the socket through which it was to receive a descriptor"
                 .formatted(thread.pid()));
       }
+      thread.requireTime();
       socket.send(descriptor);
     }
     return new PassedDescriptor(thread, receive(thread, scratch + MESSAGE, second));

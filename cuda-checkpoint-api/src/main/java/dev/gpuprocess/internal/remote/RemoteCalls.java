@@ -97,6 +97,7 @@ public final class RemoteCalls {
     Deadline deadline = Deadline.after(limit);
     return TracerThread.run(
         process.pid(),
+        deadline,
         requests,
         ptrace -> new RemoteCalls(process, ptrace, mayStop, deadline).run(work));
   }

@@ -113,6 +113,19 @@ public final class RemoteThread implements AutoCloseable {
     return made(call, arguments);
   }
 
+  /**
+   * Checks that the work may still hand something over: work that was abandoned continues when the
+   * page of the process that held it arrives.
+   *
+   * @throws UntraceableException at the deadline
+   */
+  void requireTime() throws UntraceableException {
+    if (deadline.passed()) {
+      throw new UntraceableException(
+          Reason.TIME, "the calls in thread %s took too long".formatted(thread.task()));
+    }
+  }
+
   private long made(SystemCall call, long... arguments)
       throws RemoteCallException, UntraceableException, NativeCallException {
     long result = once(call, arguments);

@@ -57,6 +57,7 @@ public final class StoppedThreads {
       throws UntraceableException, IOException {
     return TracerThread.run(
         process.pid(),
+        Deadline.never(), // the work may take long
         requests,
         ptrace -> {
           Suitability.check(process);

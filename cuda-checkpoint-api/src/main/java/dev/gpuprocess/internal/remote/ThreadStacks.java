@@ -40,6 +40,7 @@ public final class ThreadStacks {
     Deadline deadline = Deadline.after(limit);
     return TracerThread.run(
         process.pid(),
+        deadline,
         Ptrace::new,
         ptrace -> {
           List<Integer> matching = new ArrayList<>();

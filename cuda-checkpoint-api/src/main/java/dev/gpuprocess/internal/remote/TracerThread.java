@@ -1,5 +1,6 @@
 package dev.gpuprocess.internal.remote;
 
+import dev.gpuprocess.internal.call.BoundedCall;
 import dev.gpuprocess.internal.linux.NativeCallException;
 import dev.gpuprocess.internal.linux.Ptrace;
 import dev.gpuprocess.internal.proc.ProcFs;
@@ -18,7 +19,10 @@ import java.util.Objects;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.FutureTask;
+import java.util.concurrent.TimeoutException;
 import java.util.function.Supplier;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * A thread of this JVM that traces. The kernel accepts requests only from the thread that seized a
@@ -27,14 +31,32 @@ import java.util.function.Supplier;
  */
 final class TracerThread {
 
+  private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
+
   /** A busy machine may take this long. */
   private static final Duration ENDING = Duration.ofSeconds(30);
 
+  /** The subject of abandoned calls. */
+  private record Traced(int pid) {
+
+    @Override
+    public String toString() {
+      return "the threads of process " + pid;
+    }
+  }
+
   private TracerThread() {}
 
-  /** Runs work to its end. An interrupt of the caller does not end the wait. */
-  static <T> T run(int pid, Supplier<Ptrace> requests, RemoteWork<Ptrace, T> work)
+  /**
+   * Runs work to its end. An interrupt of the caller does not end the wait. Work whose own deadline
+   * passed long ago is held in the kernel by a page of the process: it is abandoned.
+   *
+   * @param deadline of the work
+   */
+  static <T> T run(
+      int pid, Deadline deadline, Supplier<Ptrace> requests, RemoteWork<Ptrace, T> work)
       throws UntraceableException, IOException {
+    boolean ended = true;
     CompletableFuture<Path> self = new CompletableFuture<>();
     FutureTask<T> task =
         new FutureTask<>(
@@ -42,13 +64,35 @@ final class TracerThread {
               self.complete(ProcFs.kernel("thread-self").toRealPath());
               return work.with(requests.get());
             });
-    Threads.daemon("gpuprocess tracer of " + pid, task).start();
+    CompletableFuture<Boolean> done = new CompletableFuture<>();
+    Threads.daemon(
+            "gpuprocess tracer of " + pid,
+            () -> {
+              task.run();
+              done.complete(true);
+            })
+        .start();
     try {
+      boolean unused =
+          BoundedCall.run(
+              new Traced(pid),
+              "waits for tracer of " + pid,
+              deadline.remaining().plus(ENDING),
+              done::join,
+              (value, failure) -> LOG.info("process {}: its tracer ended late", pid, failure));
       return Uninterrupted.until(Deadline.never(), left -> task.get());
     } catch (ExecutionException e) {
       throw translated(pid, Objects.requireNonNull(e.getCause()));
+    } catch (TimeoutException e) {
+      ended = false;
+      throw new UntraceableException(
+          Reason.TIME,
+          "process %s holds the thread that traces it: a page of its memory does not arrive"
+              .formatted(pid));
     } finally {
-      awaitEnd(self);
+      if (ended) {
+        awaitEnd(self);
+      }
     }
   }
 

@@ -273,6 +273,7 @@ class RemoteWorkTest {
               () ->
                   TracerThread.run(
                       pid,
+                      Deadline.after(LIMIT),
                       Ptrace::new,
                       ptrace -> {
                         Map<Integer, Tracee> threads = new HashMap<>();
@@ -300,6 +301,7 @@ class RemoteWorkTest {
               () ->
                   TracerThread.run(
                       captive.pid(),
+                      Deadline.after(LIMIT),
                       Ptrace::new,
                       ptrace -> {
                         Tracee first = Tracee.seize(ptrace, identity(captive), captive.pid());
@@ -330,6 +332,7 @@ class RemoteWorkTest {
               () ->
                   TracerThread.run(
                       captive.pid(),
+                      Deadline.after(LIMIT),
                       Ptrace::new,
                       ptrace -> Tracee.seize(ptrace, identity(captive), captive.pid())));
 
@@ -346,7 +349,11 @@ class RemoteWorkTest {
       for (int i = 0; i < INTERRUPTS; i++) {
         long nanos = i * 4_000L;
         Tracee.Stop stop =
-            TracerThread.run(pid, Ptrace::new, ptrace -> interruptTwice(ptrace, process, nanos));
+            TracerThread.run(
+                pid,
+                Deadline.after(LIMIT),
+                Ptrace::new,
+                ptrace -> interruptTwice(ptrace, process, nanos));
         assertEquals(Tracee.Stop.TRAP, stop);
       }
     }
