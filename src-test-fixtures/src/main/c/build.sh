@@ -27,7 +27,7 @@ gcc $library -Wl,-soname,libcuda.so.1 -o "$out/libcuda.so.1" \
   $driver $sim/control_caller.c $sim/call_file.c $sim/api_checkpoint.c -ldl -lpthread
 gcc $library -DSIM_OLD -Wl,-soname,libcuda.so.1 -o "$out/old/libcuda.so.1" $driver -ldl -lpthread
 gcc $library -Wl,-soname,libnvidia-ml.so.1 -o "$out/libnvidia-ml.so.1" $shared $sim/api_nvml.c -ldl -lpthread
-for program in counter pattern job idle simctl; do
+for program in counter pattern insiders job idle simctl; do
   helpers="workloads/udp.c workloads/holds.c workloads/cuda.c workloads/pattern.c
     workloads/nvml.c workloads/polls.c"
   [ $program = counter ] && helpers="$helpers workloads/loaders.c workloads/churn.c workloads/settings.c"

@@ -44,6 +44,7 @@ struct options parse_options(int argc, char **argv) {
     else if (strcmp(name, "--pollers") == 0) options.pollers = atoi(value);
     else if (strcmp(name, "--members") == 0) options.members = atoi(value);
     else if (strcmp(name, "--gpus") == 0) options.gpus = atoi(value);
+    else if (strcmp(name, "--subject") == 0) options.subject = value;
     else if (strcmp(name, "--loaders") == 0) options.loaders = atoi(value);
     else goto misunderstood;
     continue;

@@ -21,6 +21,7 @@ struct options {
   unsigned long long seed; /* --seed N: what it is filled with */
   int pollers;        /* --pollers N: threads that ask the driver whether work is done, see polls.h */
   bool prints;        /* --print: prints each number, see counter.main.c */
+  const char *subject; /* --subject NAME: what it does, see insiders.main.c */
   int members, gpus, loaders; /* --members N, --gpus N, --loaders N: of a tree, see job.main.c */
 };
 

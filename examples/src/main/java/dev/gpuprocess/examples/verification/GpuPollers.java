@@ -5,6 +5,7 @@ import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.examples.demo.Await;
 import dev.gpuprocess.examples.demo.Machine;
 import dev.gpuprocess.examples.demo.Scratch;
+import dev.gpuprocess.fixtures.Insider;
 import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.fixtures.ProgramRun;
 import dev.gpuprocess.report.ProcessIdentity;
@@ -30,11 +31,14 @@ import java.util.concurrent.locks.LockSupport;
 import java.util.function.BooleanSupplier;
 import java.util.function.Consumer;
 import java.util.function.Supplier;
+import java.util.stream.IntStream;
 
 /**
  * A program that checks that programs which poll the driver survive suspends, a dump and a restore:
  * the pattern of the fixtures with polling threads, JAX, CuPy, and a named program. It prints a row
- * for each process; the last line is {@code pollers: N of N lived}. It needs a JRE, CRIU and root.
+ * for each process; the last line is {@code pollers: N of N lived}. With {@code --insiders} it does
+ * the same with programs whose threads are inside other calls of the driver: {@link Insider}, JAX
+ * and CuPy; the last line is {@code insiders: N of N lived}. It needs a JRE, CRIU and root.
  */
 public final class GpuPollers {
 
@@ -47,32 +51,35 @@ public final class GpuPollers {
   private final Scratch scratch;
   private final int cycles;
   private final int threads;
+  private final boolean insiders;
   private final Map<String, Integer> notes = new TreeMap<>();
 
-  private GpuPollers(Machine machine, Scratch scratch, int cycles, int threads) {
+  private GpuPollers(Machine machine, Scratch scratch, int cycles, int threads, boolean insiders) {
     this.machine = machine;
     this.scratch = scratch;
     this.cycles = cycles;
     this.threads = threads;
+    this.insiders = insiders;
   }
 
   /**
    * Runs the programs and exits.
    *
    * @param args the number of processes of each program, and the number of suspends of each
-   *     process; {@code --simulated} to try the program itself; how many threads of the pattern
-   *     poll; at the end perhaps further programs, which must print {@code Shutting down...} when
-   *     they end
+   *     process; {@code --simulated} to try the program itself; {@code --insiders}; how many
+   *     threads of the pattern poll; at the end perhaps further programs, which must print {@code
+   *     Shutting down...} when they end
    */
   public static void main(String[] args) {
     List<String> words = new ArrayList<>(List.of(args));
     boolean simulated = words.remove("--simulated");
+    boolean insiders = words.remove("--insiders");
     int processes = Integer.parseInt(words.get(0));
     int cycles = Integer.parseInt(words.get(1));
     int threads = Integer.parseInt(words.get(2));
     try (Machine machine = simulated ? Machine.simulated("as asked") : Machine.real();
         Scratch scratch = Scratch.create()) {
-      GpuPollers pollers = new GpuPollers(machine, scratch, cycles, threads);
+      GpuPollers pollers = new GpuPollers(machine, scratch, cycles, threads, insiders);
       System.exit(pollers.run(processes, words.subList(3, words.size()), System.out));
     }
   }
@@ -82,7 +89,13 @@ public final class GpuPollers {
     Map<String, Future<String>> rows = new TreeMap<>();
     for (int i = 1; i <= processes; i++) {
       String number = String.format(Locale.ROOT, " %02d", i);
-      start(rows, pool, "poller" + number, this::poller);
+      if (insiders) {
+        for (Insider.Subject subject : Insider.Subject.values()) {
+          start(rows, pool, subject.word() + number, () -> insider(subject));
+        }
+      } else {
+        start(rows, pool, "poller" + number, this::poller);
+      }
       if (!machine.isSimulated()) {
         String name = "run" + i;
         start(rows, pool, "JAX" + number, () -> trainer("jax_trainer.py", "jax-" + name));
@@ -95,11 +108,12 @@ public final class GpuPollers {
     }
     long lived = rows.entrySet().stream().filter(row -> print(row, out)).count();
     pool.shutdown();
-    out.println(machine.headline("gpu-pollers"));
+    String name = insiders ? "insiders" : "pollers";
+    out.println(machine.headline("gpu-" + name));
     synchronized (notes) {
       notes.forEach((note, count) -> out.println("  " + count + " checkpoints: " + note));
     }
-    out.printf("pollers: %s of %s lived%n", lived, rows.size());
+    out.printf("%s: %s of %s lived%n", name, lived, rows.size());
     return lived == rows.size() ? 0 : 1;
   }
 
@@ -136,6 +150,25 @@ public final class GpuPollers {
       require(verified.equals("ok %s bytes".formatted((long) mebibytes << 20)), verified);
       return times + ", " + poller.polls() + " polls, memory right";
     }
+  }
+
+  private String insider(Insider.Subject subject) {
+    try (Insider insider = machine.on(Insider.launch(subject)).notOurChild().start()) {
+      await(() -> insider.rounds().stream().noneMatch(rounds -> rounds == 0), "its first rounds");
+      String times = trip(() -> (int) insider.pid(), restored -> {});
+      List<Long> before = insider.rounds();
+      require(
+          machine.isSimulated() || before.stream().noneMatch(rounds -> rounds < 0),
+          "calls are missing, such as those of cuFFT: set CUFFT to its file; rounds " + before);
+      await(() -> isFurther(insider.rounds(), before), "more rounds of each thread");
+      require(insider.failedPolls() == 0, "a call failed: " + insider.firstFailure());
+      return times + ", rounds of its threads " + insider.rounds();
+    }
+  }
+
+  private static boolean isFurther(List<Long> rounds, List<Long> before) {
+    return IntStream.range(0, before.size())
+        .allMatch(i -> rounds.get(i) < 0 || rounds.get(i) > before.get(i));
   }
 
   private String trainer(String script, String name) {
