@@ -31,6 +31,7 @@ for program in counter pattern insiders job idle simctl; do
   helpers="workloads/udp.c workloads/holds.c workloads/cuda.c workloads/pattern.c
     workloads/nvml.c workloads/polls.c"
   [ $program = counter ] && helpers="$helpers workloads/loaders.c workloads/churn.c workloads/settings.c"
+  [ $program = insiders ] && helpers="workloads/udp.c workloads/cuda.c workloads/interrupted.c"
   [ $program = idle ] && helpers="workloads/udp.c workloads/holds.c"
   [ $program = simctl ] && helpers=""
   gcc $flags -o "$out/$program" workloads/$program.main.c $helpers -ldl -lpthread

@@ -101,7 +101,11 @@ CUresult process_enter(void) {
   pthread_mutex_lock(&p->mutex);
   CUresult result = p->initialised && !p->forked ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
   if (result == CUDA_SUCCESS) {
+    /* A cancelled thread would keep the mutex. */
+    int cancellable;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellable);
     while (p->gate_closed) wait_until(INT64_MAX);
+    pthread_setcancelstate(cancellable, NULL);
     p->calls++;
   }
   pthread_mutex_unlock(&p->mutex);

@@ -3,6 +3,7 @@
  *           graphs, memory in stream order, page-locked memory, cuFFT plans
  *   fft     as NVIDIA's sample convolutionFFT2D: plans a transform, there and back, checks it, destroys the plans
  *   sort    as NVIDIA's sample sortingNetworks: sorts by many small launches, synchronizes, checks the order
+ *   alternate, long, waiting, cancel, fork, fiber   threads that poll, see interrupted.h
  * What a driver lacks (the simulated one: graphs, order of streams, kernels that it does not know) is left out. It answers
  *   polls   "COUNT ERRORS": rounds that were made, and calls and checks that failed
  *   rounds  rounds of each thread; "-" for one that cannot run here
@@ -19,6 +20,7 @@
 #include <unistd.h>
 
 #include "cuda.h"
+#include "interrupted.h"
 #include "kernels.h"
 #include "udp.h"
 
@@ -65,6 +67,7 @@ static struct {
   CUresult (*module_unload)(CUmodule);
   CUresult (*stream_create)(CUstream *, unsigned);
   CUresult (*stream_destroy)(CUstream);
+  CUresult (*stream_query)(CUstream);
   CUresult (*event_create)(CUevent *, unsigned);
   CUresult (*event_destroy)(CUevent);
   CUresult (*event_record)(CUevent, CUstream);
@@ -279,6 +282,12 @@ static const struct subject {
     {"churn", {memory, modules, streams, events, graphs, in_order, page_locked, plans}},
     {"fft", {transform}},
     {"sort", {sort}},
+    {"alternate", {interrupted_by_signals, interrupted_alternate, interrupted_alternate, interrupted_alternate}},
+    {"long", {interrupted_by_signals, interrupted_long, interrupted_long, interrupted_long}},
+    {"waiting", {interrupted_by_signals, interrupted_waiting, interrupted_waiting, interrupted_waiting}},
+    {"cancel", {interrupted_cancel, interrupted_cancel, interrupted_poll}},
+    {"fork", {interrupted_fork, interrupted_poll, interrupted_poll}},
+    {"fiber", {interrupted_fiber, interrupted_fiber, interrupted_poll}},
 };
 
 static const struct subject *subject;
@@ -286,7 +295,7 @@ static const struct subject *subject;
 static void *part(void *number) {
   intptr_t n = (intptr_t)number;
   cuda_must(cuda.set_current(context), "cuCtxSetCurrent");
-  /* Threads that only launch would be ahead of the GPU without a limit, and a lock would wait for ever. */
+  /* Threads that only launch queue work faster than the GPU does it: no lock would succeed. */
   while (subject->parts[n]())
     if (atomic_fetch_add(&rounds[n], 1) % 16 == 0) TRY(cuda.synchronize());
   cannot[n] = true;
@@ -303,6 +312,7 @@ static void find_all(void) {
   may_find(library, "cuModuleUnload", &api.module_unload);
   may_find(library, "cuStreamCreate", &api.stream_create);
   may_find(library, "cuStreamDestroy_v2", &api.stream_destroy);
+  may_find(library, "cuStreamQuery", &api.stream_query);
   may_find(library, "cuEventCreate", &api.event_create);
   may_find(library, "cuEventDestroy_v2", &api.event_destroy);
   may_find(library, "cuEventRecord", &api.event_record);
@@ -350,7 +360,7 @@ int main(int argc, char **argv) {
   for (size_t i = 0; options.subject != NULL && i < sizeof SUBJECTS / sizeof *SUBJECTS; i++)
     if (strcmp(SUBJECTS[i].name, options.subject) == 0) subject = &SUBJECTS[i];
   if (subject == NULL) {
-    fprintf(stderr, "--subject is churn, fft or sort\n");
+    fprintf(stderr, "--subject names what it does\n");
     return 2;
   }
   cuda_start(options.gpu);
@@ -359,6 +369,7 @@ int main(int argc, char **argv) {
   CUresult (*current)(CUcontext *);
   may_find(dlopen("libcuda.so.1", RTLD_NOW), "cuCtxGetCurrent", &current);
   cuda_must(current(&context), "cuCtxGetCurrent");
+  interrupted_start(context, api.stream_query, fail);
   cuda_must(cuda.module_load(&module, ptx), "cuModuleLoadData");
   cuda_must(cuda.module_function(&spin, module, "spin"), "cuModuleGetFunction spin");
   for (intptr_t i = 0; i < MOST && subject->parts[i] != NULL; i++) {

@@ -8,6 +8,7 @@ import dev.gpuprocess.internal.remote.UntraceableException;
 import dev.gpuprocess.internal.time.Polling;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.io.IOException;
+import java.nio.LongBuffer;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -17,8 +18,11 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.LongPredicate;
 import java.util.stream.Collectors;
+import java.util.stream.IntStream;
+import org.jspecify.annotations.Nullable;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -26,8 +30,9 @@ import org.slf4j.LoggerFactory;
  * Waits for the calls that the threads of a locked process entered before its gate was set. The GPU
  * is idle, so each call returns within microseconds of processor time.
  *
- * <p>A thread is inside such a call if the return address of the call is on its stack. The stack of
- * a sleeping thread is read without stopping it; a running thread is stopped for a moment.
+ * <p>A thread is inside such a call if the return address of the call is on its stack, or on a
+ * stack that a signal handler of the thread interrupted. The stack of a sleeping thread is read
+ * without stopping it; a running thread is stopped for a moment.
  *
  * <p>A thread that sleeps in a futex without a time limit continues only if another thread wakes
  * it. Inside such a call it waits for a mutex of the driver. So no call is under way if all such
@@ -37,9 +42,6 @@ import org.slf4j.LoggerFactory;
 final class CallsUnderWay {
 
   private static final Logger LOG = LoggerFactory.getLogger("dev.gpuprocess");
-
-  /** The frames of libcuda below a call are much smaller. */
-  private static final int STACK_BYTES = 1 << 16;
 
   /** The frames of the C library's functions that libcuda calls are smaller. */
   private static final int TOP_BYTES = 1 << 12;
@@ -74,6 +76,17 @@ final class CallsUnderWay {
   private final long mostReturnAddress;
   private final LongPredicate isDriverCode;
   private final Map<Integer, Usage> seen = new HashMap<>();
+
+  /** Threads in a signal handler that interrupted a call: they have not left it. */
+  private final Set<Integer> interrupted = ConcurrentHashMap.newKeySet();
+
+  /** What the stacks of a thread show. */
+  private enum Place {
+    OUTSIDE,
+    INSIDE,
+    /** Inside, and in a signal handler. */
+    INTERRUPTED
+  }
 
   /**
    * The processor time of a thread, in nanoseconds.
@@ -122,6 +135,7 @@ final class CallsUnderWay {
     List<Integer> running = new ArrayList<>();
     List<Integer> inKernel = new ArrayList<>();
     boolean waitsForMutex = false;
+    interrupted.clear();
     for (int thread : threads) {
       Optional<String> call = ProcFs.read(thread, "syscall");
       if (call.isEmpty()) {
@@ -130,12 +144,13 @@ final class CallsUnderWay {
       String[] words = call.get().strip().split(" ");
       if (words.length < 3) {
         running.add(thread);
-      } else if (isInside(StackReader.pointer(words), mappings, true)) {
-        if (sleepsUntilWoken(words)) {
-          waitsForMutex = true;
-        } else {
-          inside.add(thread);
-        }
+        continue;
+      }
+      Place place = place(thread, StackReader.pointer(words), mappings, true);
+      if (place == Place.INSIDE && sleepsUntilWoken(words)) {
+        waitsForMutex = true;
+      } else if (place != Place.OUTSIDE) {
+        inside.add(thread);
       } else if (!ProcFs.read(thread, "syscall").equals(call)) { // it continued: read it again
         inside.add(thread);
       } else if (BRIEF_CALLS.contains(words[0])) {
@@ -149,10 +164,10 @@ final class CallsUnderWay {
     inside.addAll(
         matching(
             running,
-            stackPointer ->
-                isInside(stackPointer, mappings, false)
+            (thread, stackPointer) ->
+                place(thread, stackPointer, mappings, false) != Place.OUTSIDE
                     || (alsoOwners && isInDriver(stackPointer, mappings))));
-    inside.removeIf(this::hasMovedOn);
+    inside.removeIf(thread -> !interrupted.contains(thread) && hasMovedOn(thread));
     return inside;
   }
 
@@ -161,7 +176,7 @@ final class CallsUnderWay {
     return words[0].equals(FUTEX) && words.length > 4 && words[4].equals("0x0");
   }
 
-  private List<Integer> matching(List<Integer> running, LongPredicate test) {
+  private List<Integer> matching(List<Integer> running, ThreadStacks.Test test) {
     if (running.isEmpty()) {
       return running;
     }
@@ -210,37 +225,55 @@ final class CallsUnderWay {
   }
 
   /**
-   * Returns whether the stack of a thread shows that it is inside a call, and not waiting in the
-   * gate.
+   * Returns what the stacks of a thread show.
    *
    * @param asleep whether the thread sleeps; a running thread in the gate may just have passed the
    *     lock
    */
-  private boolean isInside(long stackPointer, List<Mapping> mappings, boolean asleep) {
-    // a stack that cannot be read is perhaps new: read again
-    return stacks
-        .words(stackPointer, mappings, STACK_BYTES)
-        .map(words -> isInside(words, stackPointer, asleep))
-        .orElse(true);
-  }
-
-  private boolean isInside(long[] stack, long stackPointer, boolean asleep) {
-    boolean inside = false;
-    for (int i = 0; i < stack.length; i++) {
-      long word = stack[i];
-      if (word < leastReturnAddress || word > mostReturnAddress) {
-        continue; // nearly all words, of many threads
+  private Place place(int thread, long stackPointer, List<Mapping> mappings, boolean asleep) {
+    Optional<List<StackReader.Stack>> found = stacks.of(thread, stackPointer, mappings);
+    if (found.isEmpty()) {
+      return Place.INSIDE; // a stack that cannot be read is perhaps new: read again
+    }
+    for (StackReader.Stack stack : found.get()) {
+      boolean sleeps = stack.interrupted() ? stack.slept() : asleep;
+      if (waits(stack, sleeps)) {
+        return Place.OUTSIDE; // it waits, in a handler perhaps, and returns to the others later
       }
-      GatePage.Entry entry = byReturnAddress.get(word);
-      if (entry != null) {
-        long waiting = GatePage.waitAddressBelow(stackPointer + (long) i * Long.BYTES);
-        int below = (int) ((waiting - stackPointer) / Long.BYTES);
-        if (asleep && waiting >= stackPointer && stack[below] == entry.waitAddress()) {
-          return false;
+      if (isInside(stack)) {
+        if (!stack.interrupted() || !stack.certain()) {
+          return Place.INSIDE;
         }
-        inside = true; // unless this is of an earlier call, and a wait is further up
+        interrupted.add(thread);
+        return Place.INTERRUPTED;
       }
     }
-    return inside;
+    return Place.OUTSIDE;
+  }
+
+  /** Returns whether the code on a stack sleeps in the gate. */
+  private boolean waits(StackReader.Stack stack, boolean sleeps) {
+    LongBuffer words = stack.words();
+    for (int i = 0; sleeps && i < words.limit(); i++) {
+      GatePage.Entry entry = entry(words.get(i));
+      if (entry != null) {
+        long waiting = GatePage.waitAddressBelow(stack.pointer() + (long) i * Long.BYTES);
+        int below = (int) ((waiting - stack.pointer()) / Long.BYTES);
+        if (waiting >= stack.pointer() && words.get(below) == entry.waitAddress()) {
+          return true; // what else is on the stack is of an earlier call
+        }
+      }
+    }
+    return false;
+  }
+
+  private boolean isInside(StackReader.Stack stack) {
+    LongBuffer words = stack.words();
+    return IntStream.range(0, words.limit()).anyMatch(i -> entry(words.get(i)) != null);
+  }
+
+  private GatePage.@Nullable Entry entry(long word) {
+    // nearly all words, of many threads, are outside the range
+    return word < leastReturnAddress || word > mostReturnAddress ? null : byReturnAddress.get(word);
   }
 }

@@ -92,7 +92,7 @@ final class PollingThreads {
               process,
               running,
               STOPPING,
-              pointer -> {
+              (thread, pointer) -> {
                 boolean isInside = isInside(pointer, mappings);
                 found.compareAndSet(false, isInside);
                 return isInside;

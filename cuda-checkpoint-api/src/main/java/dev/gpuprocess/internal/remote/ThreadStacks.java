@@ -10,7 +10,6 @@ import java.io.IOException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.function.LongPredicate;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -21,20 +20,33 @@ public final class ThreadStacks {
 
   private ThreadStacks() {}
 
+  /** A test of a thread's stack. */
+  @FunctionalInterface
+  public interface Test {
+
+    /**
+     * Tests a stack.
+     *
+     * @param task the thread
+     * @param stackPointer the address of the top of its stack
+     */
+    boolean passes(int task, long stackPointer);
+  }
+
   /**
    * Stops threads and tests the stack of each. All get the request to stop before the wait for the
    * first, since a thread that waits for a processor stops only when it has one.
    *
    * @param tasks threads of the process
    * @param limit the time for stopping all of them
-   * @param test gets the stack pointer
+   * @param test called while the thread is stopped
    * @return the threads that passed the test, and those that could not be stopped; not those that
    *     have ended
    * @throws UntraceableException if the process cannot be traced, or has ended
    * @throws IOException if the kernel refuses a request
    */
   public static List<Integer> matching(
-      ProcessIdentity process, List<Integer> tasks, Duration limit, LongPredicate test)
+      ProcessIdentity process, List<Integer> tasks, Duration limit, Test test)
       throws UntraceableException, IOException {
     boolean isAwaited = ChildWait.isFor(process.pid());
     Deadline deadline = Deadline.after(limit);
@@ -68,7 +80,8 @@ public final class ThreadStacks {
                 matching,
                 () -> {
                   thread.awaitTrap(deadline);
-                  boolean passed = test.test(SavedRegisters.settle(thread).get(Name.RSP));
+                  boolean passed =
+                      test.passes(thread.task(), SavedRegisters.settle(thread).get(Name.RSP));
                   thread.detach();
                   return passed;
                 });
