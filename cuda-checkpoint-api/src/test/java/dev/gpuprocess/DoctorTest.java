@@ -5,6 +5,12 @@ import static org.awaitility.Awaitility.await;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.mockito.ArgumentMatchers.any;
+import static org.mockito.Mockito.CALLS_REAL_METHODS;
+import static org.mockito.Mockito.doReturn;
+import static org.mockito.Mockito.doThrow;
+import static org.mockito.Mockito.mock;
+import static org.mockito.Mockito.when;
 
 import dev.gpuprocess.contract.LaunchedTree;
 import dev.gpuprocess.contract.OutsideUse;
@@ -26,6 +32,7 @@ import dev.gpuprocess.options.Timeouts;
 import dev.gpuprocess.report.Diagnosis;
 import dev.gpuprocess.report.Finding;
 import dev.gpuprocess.report.Finding.Severity;
+import dev.gpuprocess.spi.CriuDriver;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -43,11 +50,12 @@ class DoctorTest {
 
   @TempDir Path directory;
   private final SimulatedDriver machine;
-  private final StubCriu criu = new StubCriu();
+  private final CriuDriver criu = mock(CriuDriver.class, CALLS_REAL_METHODS);
   private final GpuCheckpoints checkpoints;
 
   DoctorTest(SimulatedDriver machine, GpuCheckpoints checkpoints) {
     this.machine = machine;
+    when(criu.version()).thenReturn("4.2.1");
     Duration patience = Duration.ofSeconds(30);
     this.checkpoints =
         checkpoints.toBuilder()
@@ -151,13 +159,15 @@ class DoctorTest {
 
   @Test
   void whatCriuThrowsIsAProblem() {
-    criu.checkFails =
-        new FixAndRetryException(
-            FixAndRetryException.Reason.WRONG_STATE,
-            "CRIU needs a newer kernel",
-            Failure.of("check", 0));
+    doThrow(
+            new FixAndRetryException(
+                FixAndRetryException.Reason.WRONG_STATE,
+                "CRIU needs a newer kernel",
+                Failure.of("check", 0)))
+        .when(criu)
+        .check();
     assertTells(checkpoints.doctor(), Severity.PROBLEM, "criu check", "needs a newer kernel");
-    criu.checkFails = new IllegalStateException("a bug");
+    doThrow(new IllegalStateException("a bug")).when(criu).check();
     assertTells(checkpoints.doctor(), Severity.PROBLEM, "criu check", "a bug");
   }
 
@@ -300,22 +310,11 @@ class DoctorTest {
   @Test
   void whatCriuWouldRefuseIsTold_butNotWhatASuspendLetsGo(Counter counter) {
     int pid = (int) counter.pid();
-    criu.findings.add(
-        new Finding(
-            Severity.PROBLEM,
-            "its lock",
-            "is held",
-            "",
-            new UnsupportedResource(
-                UnsupportedResource.Kind.OTHER, pid, "descriptor 4", "/file", null)));
-    criu.findings.add(
-        new Finding(
-            Severity.PROBLEM,
-            "its GPU",
-            "is open",
-            "",
-            new UnsupportedResource(
-                UnsupportedResource.Kind.OTHER, pid, "descriptor 5", "/dev/nvidia0", null)));
+    List<Finding> findings =
+        List.of(
+            problem("its lock", "is held", pid, "descriptor 4", "/file"),
+            problem("its GPU", "is open", pid, "descriptor 5", "/dev/nvidia0"));
+    when(criu.preflight(any(), any())).thenReturn(findings);
     Diagnosis running = checkpoints.doctor(pid);
     assertEquals(List.of("its lock"), running.problems().stream().map(Finding::subject).toList());
     assertTells(running, Severity.OK, "device files", "a suspend closes them");
@@ -326,13 +325,20 @@ class DoctorTest {
     suspended.resume();
   }
 
+  private static Finding problem(String subject, String what, int pid, String handle, String name) {
+    UnsupportedResource resource =
+        new UnsupportedResource(UnsupportedResource.Kind.OTHER, pid, handle, name, null);
+    return new Finding(Severity.PROBLEM, subject, what, "", resource);
+  }
+
   @Test
   void processThatCannotBeDumpedForWantOfCriuIsAProblem() {
-    criu.versionFails =
-        new MachineUnfitException(
-            MachineUnfitException.Reason.NO_CRIU,
-            "no CRIU can be started: install it",
-            Failure.of("dump", 0));
+    when(criu.version())
+        .thenThrow(
+            new MachineUnfitException(
+                MachineUnfitException.Reason.NO_CRIU,
+                "no CRIU can be started: install it",
+                Failure.of("dump", 0)));
     try (Counter counter = Counter.start(machine)) {
       Path image = directory.resolve("image");
       for (Diagnosis diagnosis :
@@ -348,7 +354,7 @@ class DoctorTest {
             "no CRIU can be started: install it");
         assertTells(diagnosis, Severity.OK, "CUDA", "RUNNING");
       }
-      criu.versionFails = null;
+      doReturn("4.2.1").when(criu).version();
       assertTells(checkpoints.doctor(counter.pid()), Severity.OK, "CRIU", "4.2.1");
     }
   }

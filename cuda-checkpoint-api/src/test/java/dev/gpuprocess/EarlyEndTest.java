@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.mockito.Mockito.mock;
 
 import dev.gpuprocess.contract.LaunchedTree;
 import dev.gpuprocess.contract.NativeCalls;
@@ -28,6 +29,7 @@ import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.options.SuspendOptions;
 import dev.gpuprocess.options.Timeouts;
 import dev.gpuprocess.report.StepListener;
+import dev.gpuprocess.spi.CriuDriver;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Proxy;
 import java.nio.file.Files;
@@ -371,7 +373,7 @@ class EarlyEndTest {
             begun.countDown();
           }
         };
-    return checkpoints.toBuilder().criu(new StubCriu()).listener(telling).build();
+    return checkpoints.toBuilder().criu(mock(CriuDriver.class)).listener(telling).build();
   }
 
   @Test

@@ -4,6 +4,9 @@ import static java.util.concurrent.TimeUnit.SECONDS;
 import static org.awaitility.Awaitility.await;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.mockito.ArgumentMatchers.any;
+import static org.mockito.Mockito.mock;
+import static org.mockito.Mockito.when;
 
 import dev.gpuprocess.contract.JournalFiles;
 import dev.gpuprocess.contract.OutsideUse;
@@ -14,9 +17,7 @@ import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.fixtures.SimulatedGpu;
-import dev.gpuprocess.image.DumpReport;
-import dev.gpuprocess.spi.DumpListener;
-import dev.gpuprocess.spi.DumpRequest;
+import dev.gpuprocess.spi.CriuDriver;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -46,24 +47,21 @@ class FailedDumpTest {
   @TempDir Path directory;
   private TmpFs images;
 
-  private final class FailingCriu extends StubCriu {
-
-    @Override
-    public DumpReport dump(DumpRequest request, DumpListener listener) {
-      images.remount("ro");
-      throw new ImageException(
-          ImageException.Reason.UNWRITABLE,
-          "it cannot be dumped",
-          Failure.of("dump", request.process().pid()),
-          null);
-    }
-  }
-
   @BeforeEach
   void failADump() throws IOException {
     images = TmpFs.mount(directory, "size=512m,mode=0700");
-    RunningProcess running =
-        checkpoints.toBuilder().criu(new FailingCriu()).build().process(counter.pid());
+    CriuDriver criu = mock(CriuDriver.class);
+    when(criu.dump(any(), any()))
+        .thenAnswer(
+            call -> {
+              images.remount("ro");
+              throw new ImageException(
+                  ImageException.Reason.UNWRITABLE,
+                  "it cannot be dumped",
+                  Failure.of("dump", counter.pid()),
+                  null);
+            });
+    RunningProcess running = checkpoints.toBuilder().criu(criu).build().process(counter.pid());
     assertThrows(ImageException.class, () -> running.dump(directory.resolve("image")));
     assertEquals(1, halves().size());
     assertEquals(1, entries().size(), "a recovery by another JVM needs it");

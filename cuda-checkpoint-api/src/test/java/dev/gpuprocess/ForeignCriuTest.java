@@ -6,7 +6,14 @@ import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.error.MachineUnfitException;
+import dev.gpuprocess.image.DumpReport;
+import dev.gpuprocess.image.DumpedTree;
 import dev.gpuprocess.spi.CriuDriver;
+import dev.gpuprocess.spi.DumpListener;
+import dev.gpuprocess.spi.DumpRequest;
+import dev.gpuprocess.spi.RestoreListener;
+import dev.gpuprocess.spi.RestoreReport;
+import dev.gpuprocess.spi.RestoreRequest;
 import java.io.IOException;
 import java.net.URL;
 import java.net.URLClassLoader;
@@ -23,11 +30,29 @@ import org.junit.jupiter.api.io.TempDir;
 class ForeignCriuTest {
 
   /** The driver of the other vendor. */
-  public static final class Foreign extends StubCriu {
+  public static final class Foreign implements CriuDriver {
 
     @Override
     public String version() {
       return "99.0";
+    }
+
+    @Override
+    public void check() {}
+
+    @Override
+    public DumpReport dump(DumpRequest request, DumpListener listener) {
+      throw new AssertionError();
+    }
+
+    @Override
+    public RestoreReport restore(RestoreRequest request, RestoreListener listener) {
+      throw new AssertionError();
+    }
+
+    @Override
+    public DumpedTree describe(Path images) {
+      throw new AssertionError();
     }
   }
 

@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.mockito.Mockito.mock;
 
 import dev.gpuprocess.contract.JournalFiles;
 import dev.gpuprocess.contract.NativeCalls;
@@ -40,54 +41,26 @@ record ListenerErrorsTest(SimulatedDriver machine, GpuCheckpoints checkpoints, C
   private static final String SUBJECT = "a test";
   private static final Duration LIMIT = Duration.ofSeconds(60);
 
-  private static final class Failing implements StepListener {
-
-    private final String step;
-    private final String moment;
-    private final Throwable error;
-
-    Failing(String step, String moment) {
-      this(step, moment, new AssertionError("seen by the listener"));
-    }
-
-    Failing(String step, String moment, Throwable error) {
-      this.step = step;
-      this.moment = moment;
-      this.error = error;
-    }
-
-    @Override
-    public void started(String name, int pid) {
-      fail(name, "started");
-    }
-
-    @Override
-    public void finished(Step taken) {
-      fail(taken.name(), "finished");
-    }
-
-    @Override
-    public void failed(String name, int pid, RuntimeException failure) {
-      fail(name, "failed");
-    }
-
-    private void fail(String name, String now) {
-      if (name.equals(step) && now.equals(moment)) {
-        Failing.<RuntimeException>sneak(error);
-      }
-    }
-
-    /** Throws as a listener in Kotlin can. */
-    @SuppressWarnings("unchecked")
-    private static <T extends Throwable> void sneak(Throwable thrown) throws T {
-      throw (T) thrown;
-    }
+  /** A listener that throws at a moment of a step; in Kotlin it may throw any exception. */
+  private static StepListener failing(String step, String moment, Throwable error) {
+    return mock(
+        StepListener.class,
+        call -> {
+          Object first = call.getArgument(0);
+          String name = first instanceof Step taken ? taken.name() : first.toString();
+          if (name.equals(step) && call.getMethod().getName().equals(moment)) {
+            throw error;
+          }
+          return null;
+        });
   }
 
-  private void assertThrown(Failing listener, Consumer<RunningProcess> verbs) {
+  private void assertThrown(String step, String moment, Consumer<RunningProcess> verbs) {
+    Error error = new AssertionError("seen by the listener");
+    StepListener listener = failing(step, moment, error);
     RunningProcess running =
         checkpoints.toBuilder().listener(listener).build().process(counter.pid());
-    assertSame(listener.error, assertThrows(Error.class, () -> verbs.accept(running)));
+    assertSame(error, assertThrows(Error.class, () -> verbs.accept(running)));
     assertRuns();
   }
 
@@ -111,7 +84,7 @@ record ListenerErrorsTest(SimulatedDriver machine, GpuCheckpoints checkpoints, C
   })
   void cycle_listenerThrowsAnError_reachesTheCallerWithTheProcessRunning(
       String step, String moment) {
-    assertThrown(new Failing(step, moment), running -> running.suspend().resume());
+    assertThrown(step, moment, running -> running.suspend().resume());
   }
 
   @ParameterizedTest
@@ -120,7 +93,7 @@ record ListenerErrorsTest(SimulatedDriver machine, GpuCheckpoints checkpoints, C
     "restore, started", "restore, finished", "unlock, started", "unlock, finished"
   })
   void cycle_listenerThrowsACheckedException_goesOn(String step, String moment) {
-    Failing listener = new Failing(step, moment, new IOException("seen by the listener"));
+    StepListener listener = failing(step, moment, new IOException("seen by the listener"));
     checkpoints.toBuilder().listener(listener).build().process(counter.pid()).suspend().resume();
     assertRuns();
   }
@@ -129,7 +102,8 @@ record ListenerErrorsTest(SimulatedDriver machine, GpuCheckpoints checkpoints, C
   @CsvSource({"lock, finished", "checkpoint, finished", "restore, finished", "unlock, started"})
   void tryBlocks_listenerThrowsAnError_leaveTheProcessRunning(String step, String moment) {
     assertThrown(
-        new Failing(step, moment),
+        step,
+        moment,
         running -> {
           try (LockedProcess locked = running.lock();
               CheckpointedProcess suspended = locked.checkpoint()) {
@@ -140,12 +114,13 @@ record ListenerErrorsTest(SimulatedDriver machine, GpuCheckpoints checkpoints, C
 
   @Test
   void suspend_itFailsAndTheListenerToo_failureIsThrownWithTheError() {
-    Failing listener = new Failing("checkpoint", "failed");
+    Error error = new AssertionError("seen by the listener");
+    StepListener listener = failing("checkpoint", "failed", error);
     machine.faults(Fault.in("cuCheckpointProcessCheckpoint").answers(801));
     RunningProcess running =
         checkpoints.toBuilder().listener(listener).build().process(counter.pid());
     RuntimeException failed = assertThrows(RuntimeException.class, running::suspend);
-    assertSame(listener.error, failed.getSuppressed()[0]);
+    assertSame(error, failed.getSuppressed()[0]);
     assertEquals(List.of(), JournalFiles.in(machine.stateDirectory()));
     assertEquals(101, counter.increment());
   }

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.mockito.Mockito.mock;
 
 import dev.gpuprocess.cuda.ProcessState;
 import dev.gpuprocess.error.LockTimeoutException;
@@ -16,6 +17,7 @@ import dev.gpuprocess.fixtures.SimulatedGpu;
 import dev.gpuprocess.fixtures.Workload;
 import dev.gpuprocess.report.Finding;
 import dev.gpuprocess.report.Finding.Severity;
+import dev.gpuprocess.spi.CriuDriver;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -44,7 +46,7 @@ class NcclTest {
 
   NcclTest(SimulatedDriver machine, GpuCheckpoints checkpoints) {
     this.machine = machine;
-    this.checkpoints = checkpoints.toBuilder().criu(new StubCriu()).build();
+    this.checkpoints = checkpoints.toBuilder().criu(mock(CriuDriver.class)).build();
   }
 
   @BeforeEach

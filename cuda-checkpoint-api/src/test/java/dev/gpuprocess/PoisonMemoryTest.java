@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.mockito.Mockito.mock;
 
 import dev.gpuprocess.contract.JournalFiles;
 import dev.gpuprocess.fixtures.Pattern;
@@ -12,6 +13,7 @@ import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.options.Timeouts;
 import dev.gpuprocess.report.Diagnosis;
 import dev.gpuprocess.report.RecoveryOutcome;
+import dev.gpuprocess.spi.CriuDriver;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
@@ -56,7 +58,7 @@ class PoisonMemoryTest {
   private GpuCheckpoints controller() {
     return GpuCheckpoints.builder()
         .cuda(room.machine.directory())
-        .criu(new StubCriu())
+        .criu(mock(CriuDriver.class))
         .timeouts(Timeouts.builder().memory(Duration.ZERO).build())
         .stateDirectory(state)
         .build();

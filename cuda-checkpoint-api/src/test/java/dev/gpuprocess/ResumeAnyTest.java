@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.mockito.Mockito.mock;
 
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.cuda.ProcessState;
@@ -25,6 +26,7 @@ import dev.gpuprocess.options.LaunchOptions;
 import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.options.SuspendOptions;
 import dev.gpuprocess.options.Timeouts;
+import dev.gpuprocess.spi.CriuDriver;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -110,7 +112,7 @@ record ResumeAnyTest(SimulatedDriver machine, GpuCheckpoints gpus, Counter count
   void failuresOnThreadsOfTheLibrary_haveTheFramesOfTheCaller(@TempDir Path directory)
       throws Exception {
     Path file = Files.createFile(directory.resolve("file"));
-    GpuCheckpoints dumping = gpus.toBuilder().criu(new StubCriu()).build();
+    GpuCheckpoints dumping = gpus.toBuilder().criu(mock(CriuDriver.class)).build();
     try (CheckpointedProcess suspended = dumping.process(counter.pid()).suspend()) {
       ImageException ofDisk =
           assertThrows(ImageException.class, () -> suspended.dump(file.resolve("image")));

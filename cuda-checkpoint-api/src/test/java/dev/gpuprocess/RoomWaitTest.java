@@ -8,6 +8,9 @@ import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.mockito.ArgumentMatchers.any;
+import static org.mockito.Mockito.mock;
+import static org.mockito.Mockito.when;
 
 import dev.gpuprocess.contract.OutsideUse;
 import dev.gpuprocess.cuda.CudaDriver;
@@ -23,15 +26,13 @@ import dev.gpuprocess.error.StaleStateException;
 import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.Job;
 import dev.gpuprocess.fixtures.Pattern;
-import dev.gpuprocess.image.DumpReport;
 import dev.gpuprocess.internal.cuda.LibNvml;
 import dev.gpuprocess.internal.state.NamedLock;
 import dev.gpuprocess.internal.state.StateDirectory;
 import dev.gpuprocess.options.Cancellation;
 import dev.gpuprocess.options.ResumeOptions;
 import dev.gpuprocess.options.Timeouts;
-import dev.gpuprocess.spi.DumpListener;
-import dev.gpuprocess.spi.DumpRequest;
+import dev.gpuprocess.spi.CriuDriver;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.time.temporal.ChronoUnit;
@@ -384,18 +385,22 @@ class RoomWaitTest {
     assertEquals(RoomOnGpu.whole(), pattern.verify());
   }
 
+  private CriuDriver criuThatFails(Runnable before) {
+    CriuDriver criu = mock(CriuDriver.class);
+    when(criu.dump(any(), any()))
+        .thenAnswer(
+            call -> {
+              full.isFull = true;
+              before.run();
+              throw new AssertionError("no dump today");
+            });
+    return criu;
+  }
+
   /** As when a pool that makes snapshots is shut down. */
   @Test
   void snapshot_threadIsInterrupted_waitsForMemoryToResume() {
-    StubCriu criu =
-        new StubCriu() {
-          @Override
-          public DumpReport dump(DumpRequest request, DumpListener listener) {
-            full.isFull = true;
-            Thread.currentThread().interrupt();
-            throw new AssertionError("no dump today");
-          }
-        };
+    CriuDriver criu = criuThatFails(() -> Thread.currentThread().interrupt());
     RunningProcess running = backAtWork().criu(criu).build().process(pattern.pid());
     CompletableFuture<AssertionError> failed =
         CompletableFuture.supplyAsync(
@@ -412,14 +417,7 @@ class RoomWaitTest {
   /** What used the GPU while the process was away from it may free it a moment later. */
   @Test
   void snapshot_theDumpFailsWhileTheGpuIsFull_waitsForMemoryToResume() {
-    StubCriu criu =
-        new StubCriu() {
-          @Override
-          public DumpReport dump(DumpRequest request, DumpListener listener) {
-            full.isFull = true;
-            throw new AssertionError("no dump today");
-          }
-        };
+    CriuDriver criu = criuThatFails(() -> {});
     RunningProcess running = backAtWork().criu(criu).build().process(pattern.pid());
     CompletableFuture<AssertionError> failed =
         CompletableFuture.supplyAsync(

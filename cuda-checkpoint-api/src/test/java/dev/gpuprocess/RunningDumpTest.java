@@ -5,6 +5,9 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.mockito.ArgumentMatchers.any;
+import static org.mockito.Mockito.mock;
+import static org.mockito.Mockito.when;
 
 import dev.gpuprocess.contract.LaunchedTree;
 import dev.gpuprocess.contract.RequiresRoot;
@@ -19,9 +22,8 @@ import dev.gpuprocess.fixtures.Fault;
 import dev.gpuprocess.fixtures.Job;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.fixtures.SimulatedGpu;
-import dev.gpuprocess.image.DumpReport;
 import dev.gpuprocess.options.DumpOptions;
-import dev.gpuprocess.spi.DumpListener;
+import dev.gpuprocess.spi.CriuDriver;
 import dev.gpuprocess.spi.DumpRequest;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -34,21 +36,20 @@ import org.junit.jupiter.api.Test;
 record RunningDumpTest(
     SimulatedDriver machine, GpuCheckpoints checkpoints, Counter counter, LaunchedTree tree) {
 
-  /** A CRIU that cannot dump. */
-  private static final class FailingCriu extends StubCriu {
-
-    @Override
-    public DumpReport dump(DumpRequest request, DumpListener listener) {
-      throw new ImageException(
-          ImageException.Reason.UNWRITABLE,
-          "it cannot be dumped",
-          Failure.of("dump", request.process().pid()),
-          null);
-    }
-  }
-
-  private GpuCheckpoints failing() {
-    return checkpoints.toBuilder().criu(new FailingCriu()).build();
+  /** With a CRIU that cannot dump. */
+  private static GpuCheckpoints failing(GpuCheckpoints checkpoints) {
+    CriuDriver criu = mock(CriuDriver.class);
+    when(criu.dump(any(), any()))
+        .thenAnswer(
+            call -> {
+              int pid = call.<DumpRequest>getArgument(0).process().pid();
+              throw new ImageException(
+                  ImageException.Reason.UNWRITABLE,
+                  "it cannot be dumped",
+                  Failure.of("dump", pid),
+                  null);
+            });
+    return checkpoints.toBuilder().criu(criu).build();
   }
 
   private Path image() {
@@ -72,7 +73,7 @@ record RunningDumpTest(
 
   @Test
   void dumpOfARunningProcessThatFailsResumesIt() {
-    RunningProcess running = failing().process(counter.pid());
+    RunningProcess running = failing(checkpoints).process(counter.pid());
     ImageException failed = assertThrows(ImageException.class, () -> running.dump(image()));
     String again = "pid " + counter.pid() + " is running again";
     assertLeft(failed, ProcessState.RUNNING, ProcessState.RUNNING, again);
@@ -86,7 +87,7 @@ record RunningDumpTest(
   void dumpThatCannotBeMadeIsRefusedWhileTheProcessRuns() throws IOException {
     Files.createDirectory(image());
     Files.createFile(image().resolve("other"));
-    RunningProcess running = failing().process(counter.pid());
+    RunningProcess running = failing(checkpoints).process(counter.pid());
     ImageException failed =
         assertReason(
             ImageException.class, ImageException.Reason.DIRECTORY, () -> running.dump(image()));
@@ -106,7 +107,7 @@ record RunningDumpTest(
     Path point = Files.createDirectory(machine.directory().resolve("few"));
     try (TmpFs few = TmpFs.mount(point, "size=512m,nr_inodes=2,mode=0700")) {
       Path image = few.point().resolve("above/images/image");
-      GpuCheckpoints failing = failing();
+      GpuCheckpoints failing = failing(checkpoints);
       RunningProcess running = failing.process(counter.pid());
       ImageException failed =
           assertReason(
@@ -126,7 +127,7 @@ record RunningDumpTest(
 
   @Test
   void dumpOfASuspendedProcessThatFailsSaysThatItIsSuspended() {
-    CheckpointedProcess suspended = failing().process(counter.pid()).suspend();
+    CheckpointedProcess suspended = failing(checkpoints).process(counter.pid()).suspend();
     ImageException failed = assertThrows(ImageException.class, () -> suspended.dump(image()));
     assertLeft(
         failed,
@@ -142,7 +143,7 @@ record RunningDumpTest(
   @Test
   void processThatCannotBeResumedIsSuspendedWhereItIsFound() {
     machine.faults(Fault.in("cuCheckpointProcessRestore").answers(999));
-    RunningProcess running = failing().process(counter.pid());
+    RunningProcess running = failing(checkpoints).process(counter.pid());
     ImageException failed = assertThrows(ImageException.class, () -> running.dump(image()));
     assertLeft(
         failed,
@@ -159,8 +160,7 @@ record RunningDumpTest(
   @Test
   void dumpOfARunningJobThatFailsResumesAllMembers() {
     Job launched = tree.launch(0);
-    GpuCheckpoints failing = tree.checkpoints().toBuilder().criu(new FailingCriu()).build();
-    RunningProcess running = failing.process(launched.pid());
+    RunningProcess running = failing(tree.checkpoints()).process(launched.pid());
     ImageException failed =
         assertThrows(ImageException.class, () -> running.dump(tree.directory().resolve("image")));
     assertEquals(ProcessState.RUNNING, failed.failure().before());
@@ -176,7 +176,7 @@ record RunningDumpTest(
 
   @Test
   void dumpThatWouldLeaveTheProcessIsNoDump() {
-    RunningProcess running = failing().process(counter.pid());
+    RunningProcess running = failing(checkpoints).process(counter.pid());
     for (DumpOptions stays :
         List.of(
             DumpOptions.builder().leaveRunning(true).build(),

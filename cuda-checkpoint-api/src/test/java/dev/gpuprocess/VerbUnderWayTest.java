@@ -7,6 +7,9 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.mockito.ArgumentMatchers.any;
+import static org.mockito.Mockito.mock;
+import static org.mockito.Mockito.when;
 
 import dev.gpuprocess.contract.LaunchedTree;
 import dev.gpuprocess.cuda.CudaDriver;
@@ -27,6 +30,7 @@ import dev.gpuprocess.internal.engine.TrackedProcess;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.state.ProcessLock;
 import dev.gpuprocess.report.Finding;
+import dev.gpuprocess.spi.CriuDriver;
 import java.io.IOException;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Proxy;
@@ -129,8 +133,8 @@ record VerbUnderWayTest(
   /** A process that another verb traces for a moment does not need an operator. */
   @Test
   void snapshotIsRefusedForNowBeforeAnythingIsChecked() {
-    StubCriu criu = new StubCriu();
-    criu.findings.add(tracer());
+    CriuDriver criu = mock(CriuDriver.class);
+    when(criu.preflight(any(), any())).thenReturn(List.of(tracer()));
     RunningProcess running = checkpoints.toBuilder().criu(criu).build().process(counter.pid());
     Instant begun = now();
     try (HeldVerb other =

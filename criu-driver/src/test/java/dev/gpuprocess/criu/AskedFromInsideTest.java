@@ -8,6 +8,11 @@ import static org.awaitility.Awaitility.await;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.mockito.AdditionalAnswers.delegatesTo;
+import static org.mockito.ArgumentMatchers.anyInt;
+import static org.mockito.Mockito.doAnswer;
+import static org.mockito.Mockito.mock;
+import static org.mockito.Mockito.withSettings;
 
 import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
@@ -17,6 +22,8 @@ import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.RunningProcess;
 import dev.gpuprocess.SnapshotPlan;
 import dev.gpuprocess.contract.RequiresRoot;
+import dev.gpuprocess.cuda.CudaDriver;
+import dev.gpuprocess.cuda.CudaResult;
 import dev.gpuprocess.error.FixAndRetryException;
 import dev.gpuprocess.error.OperationInProgressException;
 import dev.gpuprocess.error.PidTakenException;
@@ -47,6 +54,8 @@ import java.util.Objects;
 import java.util.OptionalInt;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Supplier;
 import java.util.stream.Collectors;
 import org.junit.jupiter.api.AfterEach;
@@ -88,9 +97,19 @@ class AskedFromInsideTest {
       "refused: no controller accepts requests of this process now";
   private static final int TOO_MANY = 70;
 
+  /** Locks with a longer timeout succeed, because the work has ended. */
+  private static final Duration WORK = Duration.ofSeconds(1);
+
   @TempDir Path directory;
   private Trainer trainer;
-  private GatedGpu gpu;
+
+  /** The driver, whose GPUs may be busy, and whose checkpoints wait for the test. */
+  private CudaDriver gpu;
+
+  private final AtomicInteger refused = new AtomicInteger();
+  private volatile boolean busy;
+  private volatile boolean atGate;
+  private volatile CountDownLatch gate = new CountDownLatch(0);
   private GpuCheckpoints checkpoints;
   private LaunchedProcess job;
   private Path place;
@@ -104,7 +123,12 @@ class AskedFromInsideTest {
   void prepare() throws IOException {
     RealCriu.assume();
     trainer = new Trainer(directory);
-    gpu = new GatedGpu(LibCuda.in(trainer.machine()));
+    CudaDriver driver = LibCuda.in(trainer.machine());
+    gpu = mock(CudaDriver.class, withSettings().stubOnly().defaultAnswer(delegatesTo(driver)));
+    doAnswer(call -> lock(driver, call.getArgument(0), call.getArgument(1)))
+        .when(gpu)
+        .lock(anyInt(), anyInt());
+    doAnswer(call -> checkpoint(driver, call.getArgument(0))).when(gpu).checkpoint(anyInt());
     checkpoints = trainer.checkpoints.toBuilder().cuda(gpu, LibNvml.in(trainer.machine())).build();
     place = Files.createDirectory(directory.resolve("job"));
     try (InputStream script = AskedFromInsideTest.class.getResourceAsStream("ask.pl")) {
@@ -112,12 +136,26 @@ class AskedFromInsideTest {
     }
   }
 
+  private CudaResult lock(CudaDriver driver, int pid, int timeoutMs) {
+    if (busy && timeoutMs < WORK.toMillis()) {
+      refused.incrementAndGet();
+      return CudaResult.NOT_READY;
+    }
+    return driver.lock(pid, timeoutMs);
+  }
+
+  private CudaResult checkpoint(CudaDriver driver, int pid) throws InterruptedException {
+    atGate = true;
+    assertTrue(gate.await(PATIENCE.toSeconds(), TimeUnit.SECONDS), "the gate was not opened");
+    return driver.checkpoint(pid);
+  }
+
   @AfterEach
   void endAll() {
     if (gpu == null) {
       return; // skipped: there is no CRIU
     }
-    gpu.gate.countDown();
+    gate.countDown();
     if (job != null) {
       job.end(Duration.ZERO);
     }
@@ -289,17 +327,17 @@ class AskedFromInsideTest {
   void signalsAskOnceTheGpuIsIdleOrNowAndTheProgramsOwnHandlersAreItsOwn() throws IOException {
     launch();
     int root = job.identity().pid();
-    gpu.busy = true;
+    busy = true;
     signal("USR1", root);
-    await().atMost(PATIENCE).until(() -> gpu.refused.get() >= 3);
+    await().atMost(PATIENCE).until(() -> refused.get() >= 3);
     assertEquals(List.of(), told.made);
-    gpu.busy = false;
+    busy = false;
     awaitMade(1);
 
-    gpu.busy = true;
-    int before = gpu.refused.get();
+    busy = true;
+    int before = refused.get();
     ask(client("a"), "idle");
-    await().atMost(PATIENCE).until(() -> gpu.refused.get() > before);
+    await().atMost(PATIENCE).until(() -> refused.get() > before);
     signal("USR2", root);
     awaitMade(2);
     assertEquals("original", answer(client("a")), "it has got the one that is urgent");
@@ -321,12 +359,12 @@ class AskedFromInsideTest {
   @Test
   void whoAsksWhileASnapshotIsMadeIsToldSoAndAFailureIsToldWithItsReason() throws IOException {
     launch();
-    gpu.gate = new CountDownLatch(1);
+    gate = new CountDownLatch(1);
     ask(client("a"), "now");
-    await().atMost(PATIENCE).until(() -> gpu.atGate);
+    await().atMost(PATIENCE).until(() -> atGate);
     ask(client("b"), "now");
     assertEquals(BUSY, answer(client("b")));
-    gpu.gate.countDown();
+    gate.countDown();
     assertEquals("original", answer(client("a")));
     awaitMade(1);
 
@@ -343,9 +381,9 @@ class AskedFromInsideTest {
   void dumpOfAJobThatWaitsForAnAnswerTellsItAfterItsRestoreAndRequestsAreTakenAgain()
       throws IOException {
     launch();
-    gpu.busy = true;
+    busy = true;
     ask(client("a"), "idle");
-    await().atMost(PATIENCE).until(() -> gpu.refused.get() > 0);
+    await().atMost(PATIENCE).until(() -> refused.get() > 0);
     ProcessImage image = parked();
     assertTrue(job.isDumped());
     assertFalse(Files.exists(answerFile(client("a"))));
@@ -353,7 +391,7 @@ class AskedFromInsideTest {
     RunningProcess unused = restore(image::restore);
     assertEquals("restored", answer(client("a")));
     assertFalse(job.isDumped());
-    gpu.busy = false;
+    busy = false;
     ask(client("a"), "idle");
     assertEquals("original", answer(client("a")));
     assertEquals(List.of(), told.ended);
@@ -410,11 +448,11 @@ class AskedFromInsideTest {
   void moreProcessesAskThanCanWait() throws IOException {
     job = checkpoints.launch(trainer.script(MANY, place).build(), plan());
     awaitMore(place.resolve("count"), 0);
-    gpu.busy = true;
+    busy = true;
     Files.createFile(place.resolve("go"));
     await().atMost(PATIENCE).until(() -> Files.exists(place.resolve("asked")));
-    await().atMost(PATIENCE).until(() -> gpu.refused.get() > 0);
-    gpu.busy = false;
+    await().atMost(PATIENCE).until(() -> refused.get() > 0);
+    busy = false;
     awaitText(place.resolve("answers"));
     Map<String, Long> answers =
         Files.readAllLines(place.resolve("answers")).stream()

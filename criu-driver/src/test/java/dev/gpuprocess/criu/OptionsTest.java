@@ -4,6 +4,8 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.mockito.Mockito.RETURNS_DEFAULTS;
+import static org.mockito.Mockito.mock;
 
 import dev.gpuprocess.contract.Workload;
 import dev.gpuprocess.criu.internal.rpc.RpcLink;
@@ -32,6 +34,9 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.jspecify.annotations.NullUnmarked;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -289,14 +294,17 @@ class OptionsTest {
       Workload.await(
           () -> ProcFs.stat(workload.pid()).filter(s -> s.name().equals("sleep")).isPresent(),
           "sleep");
-      site.dump(workload.identity(), DumpDirectories.dump().build(), new Recorder(stages));
+      site.dump(
+          workload.identity(),
+          DumpDirectories.dump().build(),
+          recorder(DumpListener.class, stages));
       assertEquals(dumpStages(), stages);
       stages.clear();
       ProcessIdentity restored =
           site.restore(
                   workload.pid(),
                   RestoreOptions.builder().deadline(DumpDirectories.PATIENCE).build(),
-                  new Recorder(stages))
+                  recorder(RestoreListener.class, stages))
               .process();
       try {
         assertEquals(
@@ -316,65 +324,22 @@ class OptionsTest {
   }
 
   List<String> dumpStages() {
-    return List.of("pre-dump", "network-lock", "query-ext-files", "post-dump");
+    return List.of("pre-dump", "network-lock", "query-external-files", "post-dump");
   }
 
-  private record Recorder(List<String> stages) implements DumpListener, RestoreListener {
-    @Override
-    public void preDump() {
-      stages.add("pre-dump");
-    }
-
-    @Override
-    public void networkLock() {
-      stages.add("network-lock");
-    }
-
-    @Override
-    public List<External> queryExternalFiles() {
-      stages.add("query-ext-files");
-      return List.of();
-    }
-
-    @Override
-    public void postDump() {
-      stages.add("post-dump");
-    }
-
-    @Override
-    public void networkUnlock() {
-      stages.add("network-unlock");
-    }
-
-    @Override
-    public void preRestore() {
-      stages.add("pre-restore");
-    }
-
-    @Override
-    public void setupNamespaces(int pid) {
-      stages.add("setup-namespaces " + pid);
-    }
-
-    @Override
-    public void postSetupNamespaces() {
-      stages.add("post-setup-namespaces");
-    }
-
-    @Override
-    public void postRestore(int pid) {
-      stages.add("post-restore " + pid);
-    }
-
-    @Override
-    public void preResume() {
-      stages.add("pre-resume");
-    }
-
-    @Override
-    public void postResume() {
-      stages.add("post-resume");
-    }
+  /** A listener that records the calls of its methods, which are named after the stages of CRIU. */
+  private static <T> T recorder(Class<T> listener, List<String> stages) {
+    return mock(
+        listener,
+        call -> {
+          String stage = call.getMethod().getName().replaceAll("(?=[A-Z])", "-");
+          Stream<Object> pid = Stream.of(call.getArguments());
+          stages.add(
+              Stream.concat(Stream.of(stage.toLowerCase(Locale.ROOT)), pid)
+                  .map(String::valueOf)
+                  .collect(Collectors.joining(" ")));
+          return RETURNS_DEFAULTS.answer(call);
+        });
   }
 
   @Test
