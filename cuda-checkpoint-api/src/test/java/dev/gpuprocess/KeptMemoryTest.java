@@ -118,7 +118,8 @@ class KeptMemoryTest {
           chomp $pid;
           for my $file (glob "/proc/$pid/map_files/*") {
             next unless (readlink($file) // '') =~ m{/#\\d+ \\(deleted\\)$};
-            push @kept, $handle if open my $handle, '+<', $file;
+            open(my $handle, '+<', $file) or next;
+            push @kept, $handle;
           }
           print scalar(@kept), "\\n";
         }
