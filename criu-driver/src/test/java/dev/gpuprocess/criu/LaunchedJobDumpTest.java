@@ -183,8 +183,8 @@ class LaunchedJobDumpTest {
     LaunchedProcess other = trainer.launch(directory.resolve("other"), 0);
     Path usual = library(other);
     other.end(Duration.ZERO);
-    Path library = directory.resolve("there").resolve(usual.getFileName());
-    Files.createDirectory(directory.resolve("there"));
+    Path library = directory.resolve("gpuprocess-native-there").resolve(usual.getFileName());
+    Files.createDirectory(library.getParent());
     Files.copy(usual, library);
     byte[] content = Files.readAllBytes(library);
     LaunchOptions options =
