@@ -143,7 +143,6 @@ final class Soak implements AutoCloseable {
         while (System.nanoTime() - began < time.toNanos()) {
           soak.round();
         }
-        soak.judge.dumpAndRestore(soak.subjects);
         return soak.result(Duration.ofNanos(System.nanoTime() - began).toSeconds());
       } catch (IllegalStateException e) {
         throw new IllegalStateException(

@@ -10,14 +10,11 @@ import dev.gpuprocess.criu.FileTree;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.NoSuchProcessException;
-import dev.gpuprocess.options.DumpOptions;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Comparator;
-import java.util.HashSet;
 import java.util.List;
 import java.util.Optional;
-import java.util.Set;
 
 /** Checks the invariants between two rounds of the soak. */
 final class SoakOracle {
@@ -27,7 +24,7 @@ final class SoakOracle {
   private final SimulatedMachine machine;
   private final GpuCheckpoints checkpoints;
   private final List<Violation> violations = new ArrayList<>();
-  private final Set<String> images = new HashSet<>();
+  private int images;
   private int cameBack;
   private int replaced;
 
@@ -49,9 +46,9 @@ final class SoakOracle {
     addViolation(new Violation(kind, text));
   }
 
-  /** Returns how many images were found whole. */
+  /** Returns the number of images. */
   int images() {
-    return images.size();
+    return images;
   }
 
   /** Returns the number of restored processes. */
@@ -150,7 +147,6 @@ final class SoakOracle {
         ProcessImage image = checkpoints.open(machine.images().resolve(name));
         image.verify();
         whole.add(image);
-        images.add(name);
         subjects.stream()
             .filter(subject -> subject.pid() == image.manifest().pid())
             .forEach(subject -> subject.imageFound(name));
@@ -227,25 +223,6 @@ final class SoakOracle {
     return Optional.of(false);
   }
 
-  /**
-   * After all faults each process can be dumped and restored, however few verbs succeeded before.
-   */
-  void dumpAndRestore(List<SoakSubject> subjects) {
-    for (SoakSubject subject : subjects) {
-      subject.roundBegins();
-      ProcessImage image =
-          checkpoints
-              .process(subject.pid())
-              .suspend()
-              .dump(
-                  machine.images().resolve("last-" + subject.pid()),
-                  DumpOptions.builder().releaseInheritedGpu(true).build());
-      image.restore().resume();
-      cameBack++;
-    }
-    judge(subjects);
-  }
-
   /** Processes without faults run, and continue to count. */
   void judgeQuiet(List<Subject> quiet) {
     for (Subject job : quiet) {
@@ -259,6 +236,7 @@ final class SoakOracle {
   }
 
   private void removeOldImages(List<SoakSubject> subjects, List<ProcessImage> whole) {
+    images += whole.size();
     for (ProcessImage image : whole) {
       boolean wanted =
           subjects.stream().anyMatch(subject -> newest(subject, whole).equals(Optional.of(image)));
@@ -268,5 +246,7 @@ final class SoakOracle {
         subjects.forEach(subject -> subject.imageRemoved(name));
       }
     }
+    // The one that is kept is counted again in the next round.
+    images -= machine.imageNames().size();
   }
 }
