@@ -10,7 +10,7 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import dev.gpuprocess.contract.DyingJvm;
 import dev.gpuprocess.contract.RequiresRoot;
-import dev.gpuprocess.contract.TmpFs;
+import dev.gpuprocess.contract.SaveAreaMachine;
 import dev.gpuprocess.cuda.CudaResult;
 import dev.gpuprocess.error.GpuCheckpointException;
 import dev.gpuprocess.fixtures.Fault;
@@ -24,12 +24,10 @@ import dev.gpuprocess.internal.proc.SaveFileMappings;
 import dev.gpuprocess.internal.remote.RemoteCalls;
 import dev.gpuprocess.internal.remote.SystemCall;
 import dev.gpuprocess.internal.remote.UntraceableException;
-import dev.gpuprocess.options.HostMemory;
 import dev.gpuprocess.report.ProcessIdentity;
 import java.io.BufferedReader;
 import java.io.BufferedWriter;
 import java.io.IOException;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.HashSet;
@@ -57,9 +55,7 @@ class KeptMemoryTest {
   private static final int MREMAP_MAYMOVE = 1;
 
   @TempDir Path directory;
-  private TmpFs memory;
-  private SimulatedDriver machine;
-  private GpuCheckpoints checkpoints;
+  private SaveAreaMachine machine;
   private Pattern job;
   private Accomplice accomplice;
 
@@ -69,20 +65,13 @@ class KeptMemoryTest {
   @BeforeEach
   void start() throws IOException {
     assumeTrue(ProgramRun.of("perl", "-e", "1").run().exit() == 0, "perl is not installed");
-    memory =
-        TmpFs.mountForSaveAreas(Files.createDirectory(directory.resolve("memory")), "size=1800m");
-    machine = SimulatedDriver.builder().memory(2L << 30).contextMemory(256L << 20).create();
-    checkpoints = checkpoints(machine.directory(), directory.resolve("state"), memory.point());
-    job = Pattern.launch(MIB).on(machine).notOurChild().start();
+    machine =
+        SaveAreaMachine.in(
+            directory,
+            "size=1800m",
+            SimulatedDriver.builder().memory(2L << 30).contextMemory(256L << 20));
+    job = Pattern.launch(MIB).on(machine.driver()).notOurChild().start();
     accomplice = Accomplice.start();
-  }
-
-  private static GpuCheckpoints checkpoints(Path driver, Path state, Path memory) {
-    return GpuCheckpoints.builder()
-        .cuda(driver)
-        .hostMemory(HostMemory.in(memory))
-        .stateDirectory(state)
-        .build();
   }
 
   @AfterEach
@@ -96,14 +85,11 @@ class KeptMemoryTest {
     if (machine != null) {
       machine.close();
     }
-    if (memory != null) {
-      memory.close();
-    }
   }
 
   /** The bytes of all files of the file system, with a name and without. */
   private long taken() {
-    return memory.point().toFile().getTotalSpace() - memory.point().toFile().getFreeSpace();
+    return machine.memory().takenBytes();
   }
 
   /** A process outside of the tree that keeps every save file of a process open for writing. */
@@ -172,7 +158,7 @@ class KeptMemoryTest {
   void suspendedOften_nothingStays() throws IOException, UntraceableException {
     assertEquals(0, taken());
     for (int round = 0; round < ROUNDS; round++) {
-      CheckpointedProcess suspended = checkpoints.process(job.pid()).suspend();
+      CheckpointedProcess suspended = machine.checkpoints().process(job.pid()).suspend();
       keepEverything(round);
       suspended.resume();
       assertEquals(0, taken(), "after round " + round);
@@ -183,7 +169,7 @@ class KeptMemoryTest {
 
   @Test
   void killedWhileSuspended_nothingStays() throws IOException, UntraceableException {
-    CheckpointedProcess unused = checkpoints.process(job.pid()).suspend();
+    CheckpointedProcess unused = machine.checkpoints().process(job.pid()).suspend();
     keepEverything(0);
     assertTrue(taken() >= (long) MIB << 20);
     job.kill();
@@ -197,7 +183,7 @@ class KeptMemoryTest {
   void anotherControllerResumes_nothingStays() throws IOException {
     suspendByAnotherJvm();
     assertEquals(1, accomplice.keep(job.pid()));
-    assertInstanceOf(CheckpointedProcess.class, checkpoints.inspect(job.pid())).resume();
+    assertInstanceOf(CheckpointedProcess.class, machine.checkpoints().inspect(job.pid())).resume();
     assertEquals(0, taken());
     assertEquals(WHOLE, job.verify());
   }
@@ -207,11 +193,11 @@ class KeptMemoryTest {
   void theControllerDiesBeforeTheCut_recoveryDoesIt() throws IOException, UntraceableException {
     suspendByAnotherJvm();
     keepEverything(0);
-    LibCuda cuda = LibCuda.in(machine.directory());
+    LibCuda cuda = LibCuda.in(machine.driver().directory());
     assertEquals(CudaResult.SUCCESS, cuda.restore((int) job.pid(), Map.of()));
     assertEquals(CudaResult.SUCCESS, cuda.unlock((int) job.pid()));
     assertTrue(taken() >= (long) MIB << 20, "kept until then");
-    assertEquals(1, checkpoints.recover().size());
+    assertEquals(1, machine.checkpoints().recover().size());
     assertEquals(0, taken());
     assertEquals(WHOLE, job.verify());
   }
@@ -219,12 +205,12 @@ class KeptMemoryTest {
   /** A restore that fails leaves the process its memory. */
   @Test
   void theRestoreFails_theMemoryStaysUntilItSucceeds() throws IOException, UntraceableException {
-    CheckpointedProcess suspended = checkpoints.process(job.pid()).suspend();
+    CheckpointedProcess suspended = machine.checkpoints().process(job.pid()).suspend();
     keepEverything(0);
-    machine.faults(Fault.in("cuCheckpointProcessRestore").answers(999));
+    machine.driver().faults(Fault.in("cuCheckpointProcessRestore").answers(999));
     assertThrows(GpuCheckpointException.class, suspended::resume);
     assertTrue(taken() >= (long) MIB << 20, "the driver needs it still");
-    machine.faults();
+    machine.driver().faults();
     suspended.resume();
     assertEquals(0, taken());
     assertEquals(WHOLE, job.verify());
@@ -236,9 +222,9 @@ class KeptMemoryTest {
             Controller.class,
             List.of(
                 Long.toString(job.pid()),
-                machine.directory().toString(),
+                machine.driver().directory().toString(),
                 directory.resolve("state").toString(),
-                memory.point().toString()));
+                machine.memory().point().toString()));
     assertEquals(false, DyingJvm.awaitEnd(controller, "suspended", -1));
   }
 
@@ -249,7 +235,8 @@ class KeptMemoryTest {
 
     public static void main(String[] arguments) {
       CheckpointedProcess unused =
-          checkpoints(Path.of(arguments[1]), Path.of(arguments[2]), Path.of(arguments[3]))
+          SaveAreaMachine.checkpoints(
+                  Path.of(arguments[1]), Path.of(arguments[2]), Path.of(arguments[3]))
               .process(Long.parseLong(arguments[0]))
               .suspend();
       System.out.println("suspended");

@@ -8,7 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import dev.gpuprocess.contract.RequiresRoot;
-import dev.gpuprocess.contract.TmpFs;
+import dev.gpuprocess.contract.SaveAreaMachine;
 import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.internal.linux.NativeCallException;
@@ -16,10 +16,8 @@ import dev.gpuprocess.internal.linux.ProcessMemory;
 import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.SaveFileMappings;
-import dev.gpuprocess.options.HostMemory;
 import dev.gpuprocess.report.Step;
 import java.io.IOException;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import org.junit.jupiter.api.AfterEach;
@@ -43,22 +41,13 @@ class ZeroMemoryTest {
   private static final long SLACK = 24 * MIB;
 
   @TempDir Path directory;
-  private TmpFs memory;
-  private SimulatedDriver machine;
-  private GpuCheckpoints checkpoints;
+  private SaveAreaMachine machine;
   private Pattern pattern;
 
   @BeforeEach
   void start() throws IOException {
-    memory = TmpFs.mountForSaveAreas(Files.createDirectory(directory.resolve("memory")), "size=1g");
-    machine = SimulatedDriver.create();
-    checkpoints =
-        GpuCheckpoints.builder()
-            .cuda(machine.directory())
-            .hostMemory(HostMemory.in(memory.point()))
-            .stateDirectory(directory.resolve("state"))
-            .build();
-    pattern = Pattern.launch(FIRST).on(machine).notOurChild().start();
+    machine = SaveAreaMachine.in(directory, "size=1g", SimulatedDriver.builder());
+    pattern = Pattern.launch(FIRST).on(machine.driver()).notOurChild().start();
   }
 
   @AfterEach
@@ -69,20 +58,17 @@ class ZeroMemoryTest {
     if (machine != null) {
       machine.close();
     }
-    if (memory != null) {
-      memory.close();
-    }
   }
 
   /** Zeros with content on both sides. */
   private CheckpointedProcess suspended() {
     pattern.hold(ZEROS);
     pattern.allocate(LAST);
-    return checkpoints.process(pattern.pid()).suspend();
+    return machine.checkpoints().process(pattern.pid()).suspend();
   }
 
   private long taken() {
-    return memory.point().toFile().getTotalSpace() - memory.point().toFile().getFreeSpace();
+    return machine.memory().takenBytes();
   }
 
   private void assertIsContent() {
@@ -117,7 +103,8 @@ class ZeroMemoryTest {
   @Test
   void withoutTheHook_theDriverFindsItsZeros() {
     suspended();
-    GpuProcess found = checkpoints.toBuilder().driverHook(false).build().inspect(pattern.pid());
+    GpuProcess found =
+        machine.checkpoints().toBuilder().driverHook(false).build().inspect(pattern.pid());
     ((CheckpointedProcess) found).resume();
     assertEquals(WHOLE, pattern.verify());
     assertEquals(0, SaveFileMappings.bytes((int) pattern.pid()));
@@ -162,7 +149,7 @@ class ZeroMemoryTest {
   @Test
   void denseMemory_staysAsItIs() {
     pattern.allocate(ZEROS);
-    CheckpointedProcess suspended = checkpoints.process(pattern.pid()).suspend();
+    CheckpointedProcess suspended = machine.checkpoints().process(pattern.pid()).suspend();
     assertFalse(note(suspended).contains("zero"), note(suspended));
     suspended.resume();
     assertEquals("ok %s bytes".formatted((FIRST + ZEROS) * MIB), pattern.verify());

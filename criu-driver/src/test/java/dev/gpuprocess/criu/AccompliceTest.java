@@ -9,7 +9,7 @@ import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.contract.RequiresRoot;
-import dev.gpuprocess.contract.TmpFs;
+import dev.gpuprocess.contract.SaveAreaMachine;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.fixtures.SimulatedDriver;
@@ -41,24 +41,18 @@ class AccompliceTest {
   private static final long CONTEXT_BYTES = 256L << 20;
 
   @TempDir Path directory;
-  private TmpFs memory;
-  private SimulatedDriver machine;
-  private GpuCheckpoints checkpoints;
+  private SaveAreaMachine machine;
   private Pattern job;
 
   @BeforeEach
   void start() throws IOException {
     RealCriu.assume();
-    memory =
-        TmpFs.mountForSaveAreas(Files.createDirectory(directory.resolve("memory")), "size=1400m");
-    machine = SimulatedDriver.builder().memory(2L << 30).contextMemory(CONTEXT_BYTES).create();
-    checkpoints =
-        GpuCheckpoints.builder()
-            .cuda(machine.directory())
-            .hostMemory(HostMemory.in(memory.point()))
-            .stateDirectory(directory.resolve("state"))
-            .build();
-    job = Pattern.launch(MEBIBYTES).on(machine).notOurChild().start();
+    machine =
+        SaveAreaMachine.in(
+            directory,
+            "size=1400m",
+            SimulatedDriver.builder().memory(2L << 30).contextMemory(CONTEXT_BYTES));
+    job = Pattern.launch(MEBIBYTES).on(machine.driver()).notOurChild().start();
   }
 
   @AfterEach
@@ -69,13 +63,10 @@ class AccompliceTest {
     if (machine != null) {
       machine.close();
     }
-    if (memory != null) {
-      memory.close();
-    }
   }
 
   private Path image() {
-    return memory.point().resolve("image");
+    return machine.memory().point().resolve("image");
   }
 
   private void assertRight() {
@@ -110,7 +101,7 @@ class AccompliceTest {
 
   @Test
   void aSealedImage_isNotTheFileThatItCanWrite() throws IOException {
-    CheckpointedProcess checkpointed = checkpoints.process(job.pid()).suspend();
+    CheckpointedProcess checkpointed = machine.checkpoints().process(job.pid()).suspend();
     Mapping area = SaveFileMappings.candidates((int) job.pid()).get(0);
     Path mapped = Path.of("/proc", Long.toString(job.pid()), "map_files", area.range());
     try (Accomplice accomplice = Accomplice.of(mapped)) {
@@ -126,9 +117,9 @@ class AccompliceTest {
 
   @Test
   void aVerifiedImage_isNotMappedWhileItCanWriteIt() throws IOException {
-    checkpoints.process(job.pid()).suspend().dump(image(), DumpOptions.ofDefaults());
+    machine.checkpoints().process(job.pid()).suspend().dump(image(), DumpOptions.ofDefaults());
     try (Accomplice accomplice = Accomplice.of(image().resolve(MEMORY))) {
-      CheckpointedProcess restored = checkpoints.open(image()).restore();
+      CheckpointedProcess restored = machine.checkpoints().open(image()).restore();
       accomplice.write();
       restored.resume();
     }
@@ -138,8 +129,9 @@ class AccompliceTest {
   /** Nothing is restored of what was verified and may be altered after that. */
   @Test
   void withoutMemoryForACopy_theRestoreIsRefused() throws IOException {
-    checkpoints.process(job.pid()).suspend().dump(image(), DumpOptions.ofDefaults());
-    GpuCheckpoints without = checkpoints.toBuilder().hostMemory(HostMemory.none()).build();
+    machine.checkpoints().process(job.pid()).suspend().dump(image(), DumpOptions.ofDefaults());
+    GpuCheckpoints without =
+        machine.checkpoints().toBuilder().hostMemory(HostMemory.none()).build();
     try (Accomplice unused = Accomplice.of(image().resolve(MEMORY))) {
       ImageException e = assertThrows(ImageException.class, () -> without.open(image()).restore());
       assertTrue(e.getMessage().contains("can still write to its GPU memory"), e.getMessage());

@@ -7,7 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.contract.RequiresRoot;
-import dev.gpuprocess.contract.TmpFs;
+import dev.gpuprocess.contract.SaveAreaMachine;
 import dev.gpuprocess.fixtures.Counter;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.internal.linux.NamelessFile;
@@ -16,12 +16,10 @@ import dev.gpuprocess.internal.proc.Mapping;
 import dev.gpuprocess.internal.proc.ProcFs;
 import dev.gpuprocess.internal.proc.SaveFileMappings;
 import dev.gpuprocess.options.DumpOptions;
-import dev.gpuprocess.options.HostMemory;
 import dev.gpuprocess.report.StepListener;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.channels.FileChannel;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.time.Duration;
@@ -54,24 +52,18 @@ class ChangingMemoryTest {
       DumpOptions.builder().releaseInheritedGpu(true).build();
 
   @TempDir Path directory;
-  private TmpFs memory;
-  private SimulatedDriver machine;
-  private GpuCheckpoints checkpoints;
+  private SaveAreaMachine machine;
   private Counter job;
 
   @BeforeEach
   void start() throws IOException {
     RealCriu.assume();
-    memory =
-        TmpFs.mountForSaveAreas(Files.createDirectory(directory.resolve("memory")), "size=800m");
-    machine = SimulatedDriver.builder().memory(2L << 30).contextMemory(256L << 20).create();
-    checkpoints =
-        GpuCheckpoints.builder()
-            .cuda(machine.directory())
-            .hostMemory(HostMemory.in(memory.point()))
-            .stateDirectory(directory.resolve("state"))
-            .build();
-    job = Counter.launch(MEBIBYTES).on(machine).notOurChild().start();
+    machine =
+        SaveAreaMachine.in(
+            directory,
+            "size=800m",
+            SimulatedDriver.builder().memory(2L << 30).contextMemory(256L << 20));
+    job = Counter.launch(MEBIBYTES).on(machine.driver()).notOurChild().start();
   }
 
   @AfterEach
@@ -81,9 +73,6 @@ class ChangingMemoryTest {
     }
     if (machine != null) {
       machine.close();
-    }
-    if (memory != null) {
-      memory.close();
     }
   }
 
@@ -100,7 +89,7 @@ class ChangingMemoryTest {
   /** Runs a verb, and sends a request to the process at the beginning of its steps. */
   private ProcessImage image(Verb verb, Map<String, List<String>> questions) {
     GpuCheckpoints asking =
-        checkpoints.toBuilder()
+        machine.checkpoints().toBuilder()
             .listener(
                 new StepListener() {
                   @Override
@@ -158,7 +147,8 @@ class ChangingMemoryTest {
     assertIsInFiles(image);
     assertIsWhole();
 
-    ProcessImage next = checkpoints.process(job.pid()).snapshot(directory.resolve("next"), OPTIONS);
+    ProcessImage next =
+        machine.checkpoints().process(job.pid()).snapshot(directory.resolve("next"), OPTIONS);
 
     assertIsInFiles(next);
     assertIsWhole();
@@ -187,7 +177,7 @@ class ChangingMemoryTest {
 
   /** A file in the place where those of the library are, which looks like one of them. */
   private NamelessFile other() throws IOException {
-    NamelessFile file = NamelessFile.create(memory.point(), OTHER_BYTES);
+    NamelessFile file = NamelessFile.create(machine.memory().point(), OTHER_BYTES);
     try (FileChannel channel = channel(file)) {
       assertEquals(OTHER_BYTES, channel.write(ByteBuffer.allocate(OTHER_BYTES)));
     }
@@ -224,7 +214,7 @@ class ChangingMemoryTest {
       assertEquals(42, there.readLong(address), "what another process writes is seen");
       Mapping mapping = mappingAt(address);
       assertEquals("rw-s", mapping.permissions());
-      assertEquals(memory.point(), Path.of(mapping.name()).getParent(), "its name");
+      assertEquals(machine.memory().point(), Path.of(mapping.name()).getParent(), "its name");
     }
   }
 

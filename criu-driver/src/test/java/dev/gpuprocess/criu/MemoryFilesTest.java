@@ -14,6 +14,7 @@ import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.GpuProcess;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.contract.RequiresRoot;
+import dev.gpuprocess.contract.SaveAreaMachine;
 import dev.gpuprocess.contract.TmpFs;
 import dev.gpuprocess.error.ImageException;
 import dev.gpuprocess.error.OperationCancelledException;
@@ -65,24 +66,18 @@ class MemoryFilesTest {
   private static final String BY_CRIU = "CRIU dumps the GPU memory: ";
 
   @TempDir Path directory;
-  private TmpFs memory;
-  private SimulatedDriver machine;
-  private GpuCheckpoints checkpoints;
+  private SaveAreaMachine machine;
   private Pattern job;
 
   @BeforeEach
   void start() throws IOException {
     RealCriu.assume();
-    memory =
-        TmpFs.mountForSaveAreas(Files.createDirectory(directory.resolve("memory")), "size=900m");
-    machine = SimulatedDriver.builder().memory(2L << 30).contextMemory(CONTEXT_BYTES).create();
-    checkpoints =
-        GpuCheckpoints.builder()
-            .cuda(machine.directory())
-            .hostMemory(HostMemory.in(memory.point()))
-            .stateDirectory(directory.resolve("state"))
-            .build();
-    job = Pattern.launch(MEBIBYTES).on(machine).notOurChild().start();
+    machine =
+        SaveAreaMachine.in(
+            directory,
+            "size=900m",
+            SimulatedDriver.builder().memory(2L << 30).contextMemory(CONTEXT_BYTES));
+    job = Pattern.launch(MEBIBYTES).on(machine.driver()).notOurChild().start();
   }
 
   @AfterEach
@@ -93,9 +88,6 @@ class MemoryFilesTest {
     if (machine != null) {
       machine.close();
     }
-    if (memory != null) {
-      memory.close();
-    }
   }
 
   private Path image() {
@@ -103,7 +95,7 @@ class MemoryFilesTest {
   }
 
   private CheckpointedProcess suspended() {
-    return checkpoints.process(job.pid()).suspend();
+    return machine.checkpoints().process(job.pid()).suspend();
   }
 
   private void assertRight() {
@@ -131,12 +123,12 @@ class MemoryFilesTest {
 
   /** A process that is back on its GPU has nothing of its files, and they are gone. */
   private void assertNothingIsTaken() throws IOException {
-    assertEquals(List.of(), left(memory.point()));
+    assertEquals(List.of(), left(machine.memory().point()));
     await().atMost(20, SECONDS).until(() -> taken() == 0);
   }
 
   private long taken() {
-    return memory.point().toFile().getTotalSpace() - memory.point().toFile().getFreeSpace();
+    return machine.memory().takenBytes();
   }
 
   private static List<Path> left(Path directory) throws IOException {
@@ -193,7 +185,8 @@ class MemoryFilesTest {
     CheckpointedProcess suspended = suspended();
     List<Mapping> saved = SaveFileMappings.candidates((int) job.pid());
     assertEquals(1, saved.size());
-    assertTrue(saved.get(0).name().startsWith(memory.point() + "/#"), saved.get(0).name());
+    assertTrue(
+        saved.get(0).name().startsWith(machine.memory().point() + "/#"), saved.get(0).name());
     ProcessImage image = suspended.dump(image(), OPTIONS);
     assertIsInFiles(image);
     assertEquals(List.of("prepare", "lock", "checkpoint", "write", "seal", "dump"), steps(image));
@@ -211,7 +204,7 @@ class MemoryFilesTest {
         List.of("prepare", "lock", "checkpoint", "copy to own memory", "seal", "dump"),
         steps(image));
     assertNothingIsTaken();
-    checkpoints.open(image()).restore().resume();
+    machine.checkpoints().open(image()).restore().resume();
     assertRight();
   }
 
@@ -219,8 +212,8 @@ class MemoryFilesTest {
   void whatTheDriverHasMappedIsDumpedByCriu() {
     for (GpuCheckpoints each :
         List.of(
-            checkpoints.toBuilder().hostMemory(HostMemory.none()).build(),
-            checkpoints.toBuilder().driverHook(false).build())) {
+            machine.checkpoints().toBuilder().hostMemory(HostMemory.none()).build(),
+            machine.checkpoints().toBuilder().driverHook(false).build())) {
       ProcessImage image = each.process(job.pid()).suspend().dump(image(), OPTIONS);
       assertIsCrius(image);
       assertEquals(List.of("lock", "checkpoint", "seal", "dump"), steps(image));
@@ -240,7 +233,7 @@ class MemoryFilesTest {
     Files.move(image(), moved);
 
     for (int i = 0; i < 2; i++) {
-      CheckpointedProcess again = checkpoints.open(moved).restore();
+      CheckpointedProcess again = machine.checkpoints().open(moved).restore();
       assertTrue(mapped() >= (long) MEBIBYTES << 20, "mapped from the image");
       again.resume();
       assertMapsNoImage();
@@ -255,11 +248,11 @@ class MemoryFilesTest {
   void theImageOfARestoredProcessNeedsNoOlderOne() throws IOException {
     suspended().dump(image(), OPTIONS);
     Path second = directory.resolve("second");
-    ProcessImage copy = checkpoints.open(image()).restore().dump(second, OPTIONS);
+    ProcessImage copy = machine.checkpoints().open(image()).restore().dump(second, OPTIONS);
     assertIsInFiles(copy);
     FileTree.remove(image());
 
-    checkpoints.open(second).restore().resume();
+    machine.checkpoints().open(second).restore().resume();
     assertRight();
     assertNothingIsTaken();
   }
@@ -270,7 +263,7 @@ class MemoryFilesTest {
     Path point = Files.createDirectory(directory.resolve("full"));
     try (TmpFs full = TmpFs.mount(point, "size=700m,nr_inodes=3")) {
       ProcessImage image =
-          checkpoints.toBuilder()
+          machine.checkpoints().toBuilder()
               .hostMemory(HostMemory.in(full.point()))
               .build()
               .process(job.pid())
@@ -291,18 +284,18 @@ class MemoryFilesTest {
   void aProcessWhoseImageWasRemovedIsDumpedAgain() {
     suspended().dump(image(), OPTIONS);
     Path second = directory.resolve("second");
-    CheckpointedProcess again = checkpoints.open(image()).restore();
+    CheckpointedProcess again = machine.checkpoints().open(image()).restore();
     FileTree.remove(image());
     assertIsInFiles(again.dump(second, OPTIONS));
 
-    checkpoints.open(second).restore().resume();
+    machine.checkpoints().open(second).restore().resume();
     assertRight();
   }
 
   @Test
   void theImageCanBeRemovedWhileItIsMapped() throws IOException {
     suspended().dump(image(), OPTIONS);
-    CheckpointedProcess again = checkpoints.open(image()).restore();
+    CheckpointedProcess again = machine.checkpoints().open(image()).restore();
     FileTree.remove(image());
     again.resume();
     assertRight();
@@ -310,13 +303,13 @@ class MemoryFilesTest {
 
   @Test
   void aSnapshotLeavesTheProcessWithoutTheImage() throws IOException {
-    ProcessImage image = checkpoints.process(job.pid()).snapshot(image(), OPTIONS);
+    ProcessImage image = machine.checkpoints().process(job.pid()).snapshot(image(), OPTIONS);
     assertIsInFiles(image);
     assertMapsNoImage();
     assertRight();
     assertNothingIsTaken();
     kill();
-    checkpoints.open(image()).restore().resume();
+    machine.checkpoints().open(image()).restore().resume();
     assertRight();
   }
 
@@ -327,7 +320,7 @@ class MemoryFilesTest {
     assertIsInFiles(image);
     assertMapsNoImage();
     FileTree.remove(image());
-    GpuProcess now = checkpoints.inspect(job.pid());
+    GpuProcess now = machine.checkpoints().inspect(job.pid());
     assertInstanceOf(CheckpointedProcess.class, now).resume();
     assertRight();
     assertNothingIsTaken();
@@ -352,7 +345,7 @@ class MemoryFilesTest {
 
   @Test
   void anImageInTheSameMemoryIsALink() throws IOException {
-    Path inMemory = memory.point().resolve("image");
+    Path inMemory = machine.memory().point().resolve("image");
     CheckpointedProcess checkpointed = suspended();
     Mapping mapped = SaveFileMappings.candidates((int) job.pid()).get(0);
     ProcessImage image = checkpointed.dump(inMemory, OPTIONS);
@@ -361,11 +354,11 @@ class MemoryFilesTest {
     assertEquals(mapped.inode(), Files.getAttribute(file, "unix:ino"));
     assertEquals(1, Files.getAttribute(file, "unix:nlink"));
     assertEquals(mapped.addresses().bytes(), Files.size(file));
-    assertEquals(List.of(inMemory), left(memory.point()));
+    assertEquals(List.of(inMemory), left(machine.memory().point()));
     assertTrue(taken() < 2L * (MEBIBYTES << 20), taken() + " bytes are taken");
 
     for (int i = 0; i < 2; i++) {
-      checkpoints.open(inMemory).restore().resume();
+      machine.checkpoints().open(inMemory).restore().resume();
       assertRight();
       job.touch(i + 2);
       assertRight();
@@ -379,16 +372,16 @@ class MemoryFilesTest {
   /** The file has a name in the image, and another image must not share it. */
   @Test
   void theImageOfWhatWasRestoredFromTheSameMemoryIsACopy() throws IOException {
-    Path first = memory.point().resolve("first");
+    Path first = machine.memory().point().resolve("first");
     suspended().dump(first, OPTIONS);
-    Path second = memory.point().resolve("second");
-    ProcessImage copy = checkpoints.open(first).restore().dump(second, OPTIONS);
+    Path second = machine.memory().point().resolve("second");
+    ProcessImage copy = machine.checkpoints().open(first).restore().dump(second, OPTIONS);
     assertIsInFiles(copy);
     for (Path each : List.of(first, second)) {
       assertEquals(1, Files.getAttribute(each.resolve(MEMORY), "unix:nlink"));
     }
     FileTree.remove(first);
-    checkpoints.open(second).restore().resume();
+    machine.checkpoints().open(second).restore().resume();
     assertRight();
   }
 
@@ -397,12 +390,12 @@ class MemoryFilesTest {
   void whatWasLinkedIntoAnImageThatWasGivenUpIsDumpedAgain() throws IOException {
     Cancellation cancellation = new Cancellation();
     GpuCheckpoints cancelling =
-        checkpoints.toBuilder().listener(at("write", cancellation::cancel)).build();
+        machine.checkpoints().toBuilder().listener(at("write", cancellation::cancel)).build();
     CheckpointedProcess checkpointed = cancelling.process(job.pid()).suspend();
-    Path inMemory = memory.point().resolve("image");
+    Path inMemory = machine.memory().point().resolve("image");
     DumpOptions options = OPTIONS.toBuilder().cancellation(cancellation).build();
     assertThrows(OperationCancelledException.class, () -> checkpointed.dump(inMemory, options));
-    assertEquals(List.of(), left(memory.point()));
+    assertEquals(List.of(), left(machine.memory().point()));
 
     ProcessImage image = checkpointed.dump(image(), OPTIONS);
     image.restore().resume();
@@ -411,17 +404,18 @@ class MemoryFilesTest {
 
   @Test
   void whenCriuRefusesTheProcessHasItsMemory() throws IOException {
-    GpuCheckpoints vetoing = checkpoints.toBuilder().criu(vetoing(new RpcCriuDriver())).build();
+    GpuCheckpoints vetoing =
+        machine.checkpoints().toBuilder().criu(vetoing(new RpcCriuDriver())).build();
     CheckpointedProcess checkpointed = vetoing.process(job.pid()).suspend();
     assertThrows(RuntimeException.class, () -> checkpointed.dump(image(), OPTIONS));
     assertFalse(Files.exists(image()));
     assertMapsNoImage();
-    assertEquals(List.of(), left(memory.point()));
+    assertEquals(List.of(), left(machine.memory().point()));
 
     CheckpointedProcess still =
-        assertInstanceOf(CheckpointedProcess.class, checkpoints.inspect(job.pid()));
+        assertInstanceOf(CheckpointedProcess.class, machine.checkpoints().inspect(job.pid()));
     assertIsCopied(still.dump(image(), OPTIONS), "has lost its name");
-    checkpoints.open(image()).restore().resume();
+    machine.checkpoints().open(image()).restore().resume();
     assertRight();
   }
 
@@ -454,7 +448,7 @@ class MemoryFilesTest {
     Path point = Files.createDirectory(directory.resolve("small"));
     try (TmpFs small = TmpFs.mount(point, "size=260m")) {
       GpuCheckpoints filling =
-          checkpoints.toBuilder()
+          machine.checkpoints().toBuilder()
               .listener(at("write", () -> fill(small.point().resolve("other"))))
               .build();
       CheckpointedProcess checkpointed = filling.process(job.pid()).suspend();
@@ -506,7 +500,7 @@ class MemoryFilesTest {
   void aCancelledDumpLeavesTheProcessItsMemory() {
     Cancellation cancellation = new Cancellation();
     GpuCheckpoints cancelling =
-        checkpoints.toBuilder().listener(at("write", cancellation::cancel)).build();
+        machine.checkpoints().toBuilder().listener(at("write", cancellation::cancel)).build();
     CheckpointedProcess checkpointed = cancelling.process(job.pid()).suspend();
     assertThrows(
         OperationCancelledException.class,
@@ -527,7 +521,7 @@ class MemoryFilesTest {
         assertReason(
             ImageException.class,
             ImageException.Reason.CORRUPT,
-            () -> checkpoints.open(image()).restore());
+            () -> machine.checkpoints().open(image()).restore());
     assertTrue(e.getMessage().contains("memory-1.bin"), e.getMessage());
     content[12345678] ^= 1;
     Files.write(file, content);
@@ -535,16 +529,16 @@ class MemoryFilesTest {
     assertReason(
         ImageException.class,
         ImageException.Reason.CORRUPT,
-        () -> checkpoints.open(image()).verify());
+        () -> machine.checkpoints().open(image()).verify());
     Files.delete(extra);
-    checkpoints.open(image()).restore().resume();
+    machine.checkpoints().open(image()).restore().resume();
     assertRight();
   }
 
   @Test
   void anotherControllerKnowsTheFilesFromTheJournal() {
     CheckpointedProcess unused = suspended();
-    GpuCheckpoints other = checkpoints.toBuilder().hostMemory(HostMemory.none()).build();
+    GpuCheckpoints other = machine.checkpoints().toBuilder().hostMemory(HostMemory.none()).build();
     ProcessImage image =
         assertInstanceOf(CheckpointedProcess.class, other.inspect(job.pid()))
             .dump(image(), OPTIONS);
@@ -568,7 +562,7 @@ class MemoryFilesTest {
           RemoteMappings.mapAt(
               area.start(), job.pid(), own.descriptor(), mapped, RemoteMappings.SHARED);
       assertEquals(area.start(), address);
-      GpuCheckpoints byTheDriver = checkpoints.toBuilder().driverHook(false).build();
+      GpuCheckpoints byTheDriver = machine.checkpoints().toBuilder().driverHook(false).build();
       ProcessImage unused = byTheDriver.process(job.pid()).snapshot(image());
       assertEquals(1 << 18, Files.size(own.path()));
       Mapping after =
@@ -585,10 +579,10 @@ class MemoryFilesTest {
   @Test
   void aChildOfThisJvmIsDumpedTheSameWay() {
     job.close();
-    job = Pattern.launch(MEBIBYTES).on(machine).start();
+    job = Pattern.launch(MEBIBYTES).on(machine.driver()).start();
     ProcessImage image = suspended().dump(image(), OPTIONS);
     assertIsInFiles(image);
-    checkpoints.open(image()).restore().resume();
+    machine.checkpoints().open(image()).restore().resume();
     assertRight();
   }
 }

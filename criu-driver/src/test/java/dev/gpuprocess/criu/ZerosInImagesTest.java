@@ -9,12 +9,12 @@ import dev.gpuprocess.CheckpointedProcess;
 import dev.gpuprocess.GpuCheckpoints;
 import dev.gpuprocess.ProcessImage;
 import dev.gpuprocess.contract.RequiresRoot;
+import dev.gpuprocess.contract.SaveAreaMachine;
 import dev.gpuprocess.contract.TmpFs;
 import dev.gpuprocess.fixtures.Pattern;
 import dev.gpuprocess.fixtures.ProgramRun;
 import dev.gpuprocess.fixtures.SimulatedDriver;
 import dev.gpuprocess.options.DumpOptions;
-import dev.gpuprocess.options.HostMemory;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -40,24 +40,14 @@ class ZerosInImagesTest {
   private static final long SLACK = 40 * MIB;
 
   @TempDir Path directory;
-  private TmpFs memory;
-  private SimulatedDriver machine;
-  private GpuCheckpoints checkpoints;
+  private SaveAreaMachine machine;
   private Pattern job;
 
   @BeforeEach
   void start() throws IOException {
     RealCriu.assume();
-    memory =
-        TmpFs.mountForSaveAreas(Files.createDirectory(directory.resolve("memory")), "size=900m");
-    machine = SimulatedDriver.create();
-    checkpoints =
-        GpuCheckpoints.builder()
-            .cuda(machine.directory())
-            .hostMemory(HostMemory.in(memory.point()))
-            .stateDirectory(directory.resolve("state"))
-            .build();
-    job = Pattern.launch(FIRST).on(machine).notOurChild().start();
+    machine = SaveAreaMachine.in(directory, "size=900m", SimulatedDriver.builder());
+    job = Pattern.launch(FIRST).on(machine.driver()).notOurChild().start();
     job.hold(ZEROS);
     job.allocate(LAST);
   }
@@ -70,13 +60,10 @@ class ZerosInImagesTest {
     if (machine != null) {
       machine.close();
     }
-    if (memory != null) {
-      memory.close();
-    }
   }
 
   private CheckpointedProcess suspended() {
-    return checkpoints.process(job.pid()).suspend();
+    return machine.checkpoints().process(job.pid()).suspend();
   }
 
   private ProcessImage dumped(Path image) {
@@ -93,11 +80,11 @@ class ZerosInImagesTest {
   }
 
   private long taken() {
-    return taken(memory);
+    return taken(machine.memory());
   }
 
   private static long taken(TmpFs in) {
-    return in.point().toFile().getTotalSpace() - in.point().toFile().getFreeSpace();
+    return in.takenBytes();
   }
 
   private static long allocated(Path directory) {
@@ -111,7 +98,7 @@ class ZerosInImagesTest {
   }
 
   private GpuCheckpoints withoutHook() {
-    return checkpoints.toBuilder().driverHook(false).build();
+    return machine.checkpoints().toBuilder().driverHook(false).build();
   }
 
   private void assertRestores(Path image, GpuCheckpoints by) {
@@ -127,7 +114,7 @@ class ZerosInImagesTest {
     Path image = directory.resolve("image");
     dumped(image).verify();
     await().atMost(60, SECONDS).until(() -> taken() == 0);
-    CheckpointedProcess restored = checkpoints.open(image).restore();
+    CheckpointedProcess restored = machine.checkpoints().open(image).restore();
     assertIsContent("restored from a disk");
     restored.resume();
     assertRight("resumed");
@@ -146,11 +133,11 @@ class ZerosInImagesTest {
       assertTrue(kept >= CONTENT && kept <= CONTENT + SLACK, kept + " bytes are taken");
       Path copy = other.point().resolve("copy");
       Path onDisk = directory.resolve("copy");
-      checkpoints.open(image).copyTo(copy).copyTo(onDisk).verify();
+      machine.checkpoints().open(image).copyTo(copy).copyTo(onDisk).verify();
       FileTree.remove(image);
       assertTrue(taken(other) <= kept + SLACK, taken(other) + " bytes are taken by the copy");
       assertTrue(allocated(onDisk) <= kept + SLACK, allocated(onDisk) + " bytes on the disk");
-      checkpoints.open(copy).restore().resume();
+      machine.checkpoints().open(copy).restore().resume();
       assertRight("restored");
       assertTrue(taken(other) <= kept + SLACK, "a restore fills no hole");
       kill();
@@ -159,12 +146,12 @@ class ZerosInImagesTest {
 
   @Test
   void anImageInTheSameMemory_isItsContent() {
-    Path image = memory.point().resolve("image");
+    Path image = machine.memory().point().resolve("image");
     dumped(image).verify();
     assertIsContent("dumped");
-    assertRestores(image, checkpoints);
+    assertRestores(image, machine.checkpoints());
     assertRestores(image, withoutHook());
-    checkpoints.open(image).verify();
+    machine.checkpoints().open(image).verify();
     assertIsContent("after two restores");
   }
 
@@ -173,15 +160,15 @@ class ZerosInImagesTest {
     Path first = directory.resolve("first");
     Path second = directory.resolve("second");
     dumped(first);
-    checkpoints.open(first).restore().dump(second, DumpOptions.ofDefaults()).verify();
+    machine.checkpoints().open(first).restore().dump(second, DumpOptions.ofDefaults()).verify();
     FileTree.remove(first);
-    assertRestores(second, checkpoints);
+    assertRestores(second, machine.checkpoints());
   }
 
   @Test
   void aSnapshotAndItsProcess_haveEveryByte() {
     Path image = directory.resolve("image");
-    checkpoints.process(job.pid()).snapshot(image, DumpOptions.ofDefaults());
+    machine.checkpoints().process(job.pid()).snapshot(image, DumpOptions.ofDefaults());
     assertRight("the process goes on");
     kill();
     assertRestores(image, withoutHook());

@@ -78,6 +78,15 @@ public final class TmpFs implements AutoCloseable {
   }
 
   /**
+   * Returns how much memory its files take, those without a name included.
+   *
+   * @return bytes
+   */
+  public long takenBytes() {
+    return point.toFile().getTotalSpace() - point.toFile().getFreeSpace();
+  }
+
+  /**
    * Changes its options.
    *
    * @param options such as {@code ro}
