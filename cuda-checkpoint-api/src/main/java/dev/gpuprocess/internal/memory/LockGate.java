@@ -80,8 +80,6 @@ public final class LockGate {
   private static final String UNTRACEABLE =
       "process %s may not be traced: run as root, or give this JVM CAP_SYS_PTRACE";
 
-  private static final String SET = "polls wait for the unlock";
-
   private static final String UNKNOWN =
       "libcuda calls its implementations in an unknown way, or through the hooks of another tool";
 
@@ -96,18 +94,13 @@ public final class LockGate {
   /**
    * The result of setting a gate.
    *
+   * @param isSet whether the polls of the process wait, or it has no libcuda
    * @param note what was done, or why nothing was done, for an operator; empty if the process has
    *     no libcuda
    * @param danger why a checkpoint may kill the process now and not a moment later; empty if it is
    *     safe, or will not be safer later
    */
-  public record Result(String note, String danger) {
-
-    /** Returns whether the polls of the process wait, or it has no libcuda. */
-    public boolean isSet() {
-      return note.isEmpty() || note.equals(SET);
-    }
-  }
+  public record Result(boolean isSet, String note, String danger) {}
 
   /**
    * Sets the gate in a locked process, and waits for the calls that were entered before. Takes a
@@ -132,8 +125,8 @@ public final class LockGate {
               ? UNTRACEABLE.formatted(process.pid())
               : String.valueOf(e.getMessage());
       return allowed || isLasting(e)
-          ? new Result("polls do not wait: " + why, "")
-          : new Result("", why);
+          ? new Result(false, "polls do not wait: " + why, "")
+          : new Result(false, "", why);
     }
   }
 
@@ -297,7 +290,7 @@ public final class LockGate {
     List<GatePage> pages = new ArrayList<>();
     for (Found each : libraries) {
       if (!each.isKnown()) {
-        return new Result("polls do not wait: " + UNKNOWN, "");
+        return new Result(false, "polls do not wait: " + UNKNOWN, "");
       }
       if (each.page().isPresent()) {
         if (!each.isSet()) {
@@ -313,7 +306,7 @@ public final class LockGate {
       }
     }
     if (pages.isEmpty()) {
-      return new Result("", "");
+      return new Result(true, "", "");
     }
     CallsUnderWay calls =
         new CallsUnderWay(
@@ -325,7 +318,9 @@ public final class LockGate {
         BoundedReading.run(
             process, LEAVING.plus(BoundedReading.LIMIT), () -> calls.await(mappings, LEAVING));
     return new Result(
-        SET, inside.isEmpty() ? "" : "its threads " + inside + " do not leave their CUDA calls");
+        true,
+        "polls wait for the unlock",
+        inside.isEmpty() ? "" : "its threads " + inside + " do not leave their CUDA calls");
   }
 
   /**
