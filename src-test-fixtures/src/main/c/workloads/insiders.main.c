@@ -295,9 +295,11 @@ static const struct subject *subject;
 static void *part(void *number) {
   intptr_t n = (intptr_t)number;
   cuda_must(cuda.set_current(context), "cuCtxSetCurrent");
-  /* Threads that only launch queue work faster than the GPU does it: no lock would succeed. */
+  /* Threads that only launch queue work faster than the GPU does it: no lock would succeed. The thread that sends signals
+   * calls nothing: a handler may hold a lock of the driver, and wait for that thread. */
+  bool synchronizes = subject->parts[n] != interrupted_by_signals;
   while (subject->parts[n]())
-    if (atomic_fetch_add(&rounds[n], 1) % 16 == 0) TRY(cuda.synchronize());
+    if (atomic_fetch_add(&rounds[n], 1) % 16 == 0 && synchronizes) TRY(cuda.synchronize());
   cannot[n] = true;
   return NULL;
 }
