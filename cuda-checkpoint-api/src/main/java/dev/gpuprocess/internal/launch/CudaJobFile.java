@@ -2,7 +2,6 @@ package dev.gpuprocess.internal.launch;
 
 import dev.gpuprocess.cuda.CudaDriver;
 import dev.gpuprocess.error.MachineUnfitException;
-import dev.gpuprocess.internal.linux.Credentials;
 import dev.gpuprocess.internal.linux.Libc;
 import dev.gpuprocess.internal.linux.OpenedFile;
 import dev.gpuprocess.internal.linux.ProcessDescriptor;
@@ -170,7 +169,9 @@ public final class CudaJobFile {
       Optional<NamedLock> lock = hold(state, file, "remove");
       if (lock.isPresent()) {
         try {
-          if (users(file, FileNode.at(file, LinkOption.NOFOLLOW_LINKS)).isEmpty()) {
+          Optional<FileNode> node = FileNode.at(file, LinkOption.NOFOLLOW_LINKS);
+          if (ProcFs.processes().stream()
+              .noneMatch(pid -> names(pid, file) || isUser(pid, file, node))) {
             state.files().run("remove a job file", () -> Files.deleteIfExists(file));
           }
         } finally {
@@ -220,8 +221,8 @@ public final class CudaJobFile {
 
   /**
    * Finds the processes that were started with the name of a file, by their environment. A process
-   * that may not open the file and is not of its owner does not count: everyone can put a name into
-   * an environment.
+   * that may not open the file, and was not started by its owner, does not count: everyone can put
+   * a name into an environment. It only prevents that the file is removed.
    *
    * @param node the file, if it exists
    */
@@ -239,12 +240,17 @@ public final class CudaJobFile {
     }
   }
 
+  /** By the real user, which a process with the rights of several users keeps. */
   private static boolean isOfOwner(int pid, Optional<FileNode> node) {
+    String real = ProcFs.status(pid).getOrDefault("Uid", "").split("\\s+", 2)[0];
+    return node.isEmpty() || real.equals(Integer.toUnsignedString(node.get().user()));
+  }
+
+  private static boolean names(int pid, Path file) {
     try {
-      Optional<Credentials> user = Credentials.of(pid);
-      return node.isEmpty() || user.filter(known -> known.user() == node.get().user()).isPresent();
-    } catch (IOException ofSeveralUsers) {
-      return false;
+      return named(pid).filter(file::equals).isPresent();
+    } catch (ProcessUnreadableException ofAnotherUser) {
+      return false; // it could not open the file of this one
     }
   }
 

@@ -71,6 +71,13 @@ class CudaJobFileUsersTest {
     assertTrue(users().contains(user));
   }
 
+  /** A server that works with the rights of its client, say. */
+  @Test
+  void aProcessWithTheRightsOfAnotherUserIsOne() throws IOException {
+    int user = start("setpriv", "--euid", "65534");
+    assertTrue(users().contains(user));
+  }
+
   /** It has changed its user after its start, say, and the file stays in use. */
   @Test
   void theOwnerIsAUserWithoutWaysToTheFile() throws IOException {
