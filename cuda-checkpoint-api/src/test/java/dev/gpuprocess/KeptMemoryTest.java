@@ -202,6 +202,21 @@ class KeptMemoryTest {
     assertEquals(WHOLE, job.verify());
   }
 
+  /** A tool that knows nothing of the files, which this controller still holds. */
+  @Test
+  void aToolResumes_theNextSuspendKeepsOneSet() {
+    LibCuda cuda = LibCuda.in(machine.driver().directory());
+    CheckpointedProcess first = machine.checkpoints().process(job.pid()).suspend();
+    long once = taken();
+    assertEquals(CudaResult.SUCCESS, cuda.restore(first.identity().pid(), Map.of()));
+    assertEquals(CudaResult.SUCCESS, cuda.unlock(first.identity().pid()));
+    CheckpointedProcess second = machine.checkpoints().process(job.pid()).suspend();
+    assertTrue(taken() < 2 * once, taken() + " bytes are taken, and by one suspend " + once);
+    second.resume();
+    assertEquals(0, taken());
+    assertEquals(WHOLE, job.verify());
+  }
+
   /** A restore that fails leaves the process its memory. */
   @Test
   void theRestoreFails_theMemoryStaysUntilItSucceeds() throws IOException, UntraceableException {

@@ -67,9 +67,11 @@ public final class HeldFiles {
 
   /**
    * Holds the files in which the driver has saved the memory of a process. A file that cannot be
-   * held, for want of descriptors, is found again by {@link #find}.
+   * held, for want of descriptors, is found again by {@link #find}. The files of an earlier
+   * checkpoint are cut: another controller, or a tool, has resumed the process since.
    */
   public static void hold(ProcessIdentity process, List<NamelessFile> files) {
+    end(process, ids(files), HeldFiles::cut);
     for (NamelessFile each : files) {
       try {
         add(process, each.id(), Descriptors.openToRead(each.path()));
@@ -77,6 +79,14 @@ public final class HeldFiles {
         LOG.debug("a save file of process {} is not held", process.pid(), e);
       }
     }
+  }
+
+  private static Set<FileId> ids(List<NamelessFile> files) {
+    Set<FileId> ids = new HashSet<>();
+    for (NamelessFile each : files) {
+      ids.add(each.id());
+    }
+    return ids;
   }
 
   /**
@@ -126,9 +136,19 @@ public final class HeldFiles {
       if (ALL.putIfAbsent(id, new HeldFile(process, descriptor)) != null) {
         Descriptors.close(descriptor);
       } else if (!isWatched) {
-        isWatched = true;
-        Threads.daemon("gpuprocess save files", HeldFiles::watch).start();
+        startWatch();
       }
+    }
+  }
+
+  /** Under the monitor of {@link #ALL}. */
+  private static void startWatch() {
+    try {
+      Threads.daemon("gpuprocess save files", HeldFiles::watch).start();
+      isWatched = true;
+    } catch (OutOfMemoryError noThread) {
+      LOG.warn(
+          "no thread can be started: the save files of processes that end are cut after the next checkpoint");
     }
   }
 
@@ -175,14 +195,19 @@ public final class HeldFiles {
 
   /** Does something with the files of a process that needs them no more, and closes them. */
   private static void end(ProcessIdentity process, FileAction action) {
+    end(process, Set.of(), action);
+  }
+
+  private static void end(ProcessIdentity process, Set<FileId> needed, FileAction action) {
     List<HeldFile> over = new ArrayList<>();
     synchronized (ALL) {
-      ALL.values()
+      ALL.entrySet()
           .removeIf(
-              file -> {
-                boolean isIts = file.process.equals(process);
+              entry -> {
+                HeldFile file = entry.getValue();
+                boolean isIts = file.process.equals(process) && !needed.contains(entry.getKey());
                 file.isOver |= isIts;
-                boolean isUnread = isIts && file.readers == 0;
+                boolean isUnread = isIts && file.readers <= 0;
                 if (isUnread) {
                   over.add(file);
                 }
