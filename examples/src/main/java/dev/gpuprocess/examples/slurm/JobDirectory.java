@@ -85,11 +85,10 @@ final class JobDirectory {
                 .formatted(job.id(), job.id()),
             null);
       }
-      List<Path> others = unguessable(all, job);
       if (job.restarts() > 0) {
-        path = isOfAnother(path) && !others.isEmpty() ? others.get(0) : path;
+        path = known(path);
       } else {
-        for (Path each : others) {
+        for (Path each : unguessable(path)) {
           stale.add(moveAside(each));
         }
         path = free(path, stale);
@@ -117,10 +116,11 @@ final class JobDirectory {
   }
 
   /** Returns the directories of this user for a job whose name another user had taken. */
-  private static List<Path> unguessable(Path all, SlurmJob job) throws IOException {
+  private static List<Path> unguessable(Path path) throws IOException {
     List<Path> found = new ArrayList<>();
     try (DirectoryStream<Path> entries =
-        Files.newDirectoryStream(all, job.name() + TAKEN.formatted("?".repeat(RANDOM_DIGITS)))) {
+        Files.newDirectoryStream(
+            path.getParent(), path.getFileName() + TAKEN.formatted("?".repeat(RANDOM_DIGITS)))) {
       for (Path each : entries) {
         if (!isOfAnother(each)) {
           found.add(each);
@@ -130,6 +130,15 @@ final class JobDirectory {
       throw e.getCause();
     }
     return found;
+  }
+
+  /**
+   * Finds the directory that an earlier run has made. Another user that had taken the name may have
+   * let it go since.
+   */
+  private static Path known(Path path) throws IOException {
+    boolean isThere = Files.exists(path, NOFOLLOW_LINKS) && !isOfAnother(path);
+    return isThere ? path : unguessable(path).stream().findFirst().orElse(path);
   }
 
   private static boolean isOfAnother(Path path) throws IOException {
@@ -333,6 +342,11 @@ final class JobDirectory {
    */
   boolean isReady(String task, int restarts) {
     Path other = path.resolveSibling(task);
+    try {
+      other = known(other);
+    } catch (IOException e) {
+      throw refused(Reason.UNREADABLE, other, "cannot be found: " + reason(e), e);
+    }
     return Files.notExists(other, NOFOLLOW_LINKS)
         || new JobDirectory(other)
             .read(READY)

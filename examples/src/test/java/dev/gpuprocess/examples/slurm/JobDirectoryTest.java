@@ -138,9 +138,17 @@ class JobDirectoryTest {
       assertEquals(OptionalInt.empty(), open(0).finished(), "of another job with the same id");
       assertEquals(OptionalInt.empty(), open(1).finished());
       assertEquals(List.of(), entries(taken.point()));
+      JobDirectory directory = open(1);
+      directory.recordReady(1);
+      assertTrue(directory.isReady("lab-17", 1));
+      assertFalse(directory.isReady("lab-17", 2), "of another run");
+      directory.recordFinished(6);
     }
+    Files.delete(path);
+    assertEquals(OptionalInt.of(6), open(1).finished(), "the other user has let the name go");
+    assertFalse(Files.exists(path));
     assertEquals(
-        List.of("lab-17", "lab-17.own", "lab-17.own"),
+        List.of("lab-17.own", "lab-17.own"),
         entries(images).stream().map(name -> name.replaceAll("-\\p{XDigit}{16}.*", "")).toList());
   }
 
